@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The run directory as bytes in memory, and what it says. `store` fills a member_set from a folder or from a
+ * verified bundle; everything after that (verdict, reports, verify) works on it alone, so that all of them
+ * see the same bytes. A file that is missing, cut or unreadable in parts is told in `missing` and never
+ * fatal: a run that was killed still has a report. */
+#ifndef MODEL_EVIDENCE_H
+#define MODEL_EVIDENCE_H
+
+#include "model/cell.h"
+#include "model/plan.h"
+#include "model/record.h"
+
+struct member {
+	char *name; /* "requests.jsonl" */
+	const uint8_t *data;
+	size_t len;
+	void *owned; /* freed with the set; NULL = mapped or borrowed */
+	size_t map_len;
+};
+struct member_set {
+	size_t n;
+	struct member *list;
+};
+const struct member *member_find(const struct member_set *s, const char *name);
+/* Takes ownership of `owned` (malloc'd) when not NULL. */
+int member_add(struct member_set *s, const char *name, const void *data, size_t len, void *owned);
+void member_set_done(struct member_set *s); /* unmaps and frees */
+
+/* --- events.jsonl: the journal. One object a line: {"seq":N,"t_ns":N,"ev":"…",…}. Kinds and members:
+ * run_begin    run_id, wall (RFC 3339 anchor of t_ns 0), candidate, attempt, previous_attempt_sha256 (null),
+ *              version, binary_sha256, clock_source, labels[] ("scripted engine", …: such a run is never
+ * accepted) phase_begin  phase                  phase_end  phase, ok, reason (null when ok) engine_spawn
+ * start, why ("first"|"second_cold"|"restart"), pid, argv_sha256 engine_ready start, why, spawn_ns,
+ * health_ns, first_completion_ns engine_exit  start, status, signal, expected (we asked for it) cell_begin
+ * cell, planned (0 = by duration)       cell_end  cell, scheduled, done, stopped_by
+ *              ("complete"|"duration"|"interrupt"|"engine_died"|"error"), wall_ns
+ * soundness    cell, send_lag_p50_ns …_p99_ns …_max_ns, loop_lag_p50_ns …_p99_ns …_max_ns, loop_lag_n,
+ *              client_cpu_ns, wall_ns, steal_ticks, total_ticks, max_in_flight
+ * not_tested   what, reason           difference what, locked, found           disk_full where
+ * interrupt    signal                 error      class, message                run_end status ("complete"|…)
+ * ------------------------------------------------------------------------------------------------------- */
+
+struct ev_start {
+	uint64_t number;
+	char why[16];
+	uint64_t spawn_ns, health_ns, first_completion_ns; /* REC_NONE = did not happen */
+	bool exited;
+	bool exit_expected;
+	int exit_status, exit_signal;
+};
+
+struct ev_cell_state {
+	const struct cell *cell; /* points into evidence.cells */
+	bool begun, ended;
+	uint64_t planned, scheduled, done, wall_ns;
+	char stopped_by[16];
+	bool has_soundness;
+	uint64_t send_lag_p50_ns, send_lag_p99_ns, send_lag_max_ns;
+	uint64_t loop_lag_p50_ns, loop_lag_p99_ns, loop_lag_max_ns, loop_lag_n;
+	uint64_t client_cpu_ns, steal_ticks, total_ticks, max_in_flight;
+};
+
+struct ev_phase {
+	char name[32];
+	uint64_t begin_ns, end_ns; /* end REC_NONE = did not end */
+	bool ok;
+	char reason[256];
+};
+
+/* controls.jsonl, a line each:
+ * {"i","id","round","rep","start","request","outcome","finish","output_tok","text"} */
+struct ev_control {
+	char id[80];
+	char round[32];               /* "before" "between" "after" "second_cold" "restart" */
+	uint64_t rep, start, request; /* request = record.i */
+	enum outcome outcome;
+	uint64_t output_tok; /* REC_NONE = not told */
+	char *text;          /* whole answer, UTF-8 */
+	size_t text_len;
+};
+
+/* telemetry.jsonl, a line each: {"t_ns","name","value","source","phase"}; value null = unknown */
+struct ev_reading {
+	uint64_t t_ns;
+	const char *name; /* interned: "engine_pss_bytes" "engine_rss_bytes" "host_available_bytes" … */
+	const char *source;
+	const char *phase;
+	double value; /* NAN = unknown */
+};
+
+struct evidence {
+	struct plan *plan;
+	struct cJSON *lock, *facts; /* NULL when missing */
+	size_t n_cells;
+	struct cell *cells;
+	struct ev_cell_state *cell_states; /* one for each cell, same order */
+	size_t n_records;
+	struct record *records;
+	const uint8_t *tokens; /* tokens.bin */
+	size_t tokens_len;
+	size_t n_controls;
+	struct ev_control *controls;
+	size_t n_readings;
+	struct ev_reading *readings;
+	size_t n_starts;
+	struct ev_start *starts;
+	size_t n_phases;
+	struct ev_phase *phases;
+	char run_id[64], wall[40], candidate[128], status[32], version[32];
+	uint64_t attempt;
+	char previous_attempt_sha256[65];
+	bool interrupted, disk_full, engine_never_ready;
+	size_t n_labels;
+	char **labels; /* why this run can never be accepted: "scripted engine" … */
+	size_t n_differences;
+	char **differences; /* world not as locked, each in one line */
+	size_t n_missing;
+	char **missing; /* what is missing, cut or unreadable, each in one line */
+	size_t n_not_tested;
+	char **not_tested;
+	char error[512]; /* the tool's own error that ended the run; "" = none */
+	int error_class; /* enum err_class; 0 = none */
+	uint64_t end_ns; /* last t_ns seen anywhere */
+	void *arena;     /* interned strings */
+};
+
+/* plan.json must parse (else -1: there is nothing to report on); everything else may be missing. `set` must
+ * outlive the evidence. */
+warn_unused int evidence_load(struct evidence *out, const struct member_set *set, struct err *err);
+void evidence_done(struct evidence *e);
+
+#endif
