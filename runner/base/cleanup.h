@@ -50,6 +50,5 @@ static inline int steal_fd(int *fd)
 	})
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
-#define warn_unused __attribute__((warn_unused_result))
 
 #endif

@@ -5,6 +5,8 @@
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
 
+#define warn_unused __attribute__((warn_unused_result))
+
 enum err_class {
 	ERR_NONE = 0,
 	ERR_USAGE,       /* wrong option or argument                          exit 2 */
