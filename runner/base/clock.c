@@ -63,7 +63,7 @@ int clock_parse_rfc3339(const char *text, int64_t *wall_ns)
 	    two_digits(text + 8, 1, 31, &day))
 		return -1;
 	int year = century * 100 + yy;
-	if (year < 1970 || day > days_in_month(year, mon))
+	if (year < 1970 || year > 2261 || day > days_in_month(year, mon))
 		return -1;
 	if (len > 10) {
 		const char *p = text + 10;

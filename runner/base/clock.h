@@ -16,7 +16,8 @@ int64_t clock_wall_ns(void);      /* CLOCK_REALTIME, ns since 1970 */
 /* "2026-01-02T03:04:05.678Z", UTC, with milliseconds. `out` holds at least 32 bytes. */
 #define RFC3339_BYTES 32
 void clock_rfc3339(int64_t wall_ns, char out[RFC3339_BYTES]);
-/* Strict RFC 3339 with 'Z' (date-time, or a bare date = its midnight UTC). 0, or -1 when it is not one. */
+/* Strict RFC 3339 with 'Z' (date-time, or a bare date = its midnight UTC). 0, or -1 when it is not one, or
+ * outside 1970..2261 (what an int64_t of ns holds). */
 int clock_parse_rfc3339(const char *text, int64_t *wall_ns);
 /* Name of the kernel's clock source ("tsc"), or "unknown". */
 void clock_source(char out[64]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON from outside. cJSON builds the tree; before that our own scan holds the text to RFC 8259 without
- * exceptions, bounds its depth, and finds what cJSON would hide (keys given twice, also after unescaping;
- * bytes that are not UTF-8; text behind the document). Every error names line and column (from 1) and what
- * was found. */
+/* JSON from outside. Our own reader holds the text to RFC 8259 without exceptions, bounds its depth (never
+ * the stack), finds what cJSON's would hide (keys given twice, also after unescaping; bytes that are not
+ * UTF-8; \u0000; text behind the document) and builds a cJSON tree in linear time. Every error names line and
+ * column (from 1) and what was found. */
 #ifndef BASE_JSON_IN_H
 #define BASE_JSON_IN_H
 
@@ -23,14 +23,20 @@ enum json_mode {
 };
 
 /* `name` stands in front of messages ("plans/x.json"). A leading byte order mark is skipped with a warning.
- * `warnings` may be NULL. The tree is the caller's (cJSON_Delete, auto_json). ERR_PLAN on bad text. */
+ * `warnings` may be NULL; strict keys given twice are all added to it as errors, before -1 tells the first.
+ * Half of a surrogate pair is an error when strict, else U+FFFD with a warning. A key with \u0000 is always
+ * an error; a value may hold it (json_string_len). The tree is the caller's (cJSON_Delete, auto_json).
+ * ERR_PLAN on bad text. */
 warn_unused int json_parse(struct cJSON **out, const char *text, size_t len, const char *name,
                            enum json_mode mode, struct problems *warnings, struct err *err);
 
 /* Case-sensitive look-ups that never abort. NULL when absent (or, for json_str, not a string). */
 const struct cJSON *json_get(const struct cJSON *obj, const char *key);
 const char *json_str(const struct cJSON *obj, const char *key);
-/* A whole number within ±2^53 given as one; false when absent, null, a fraction, or out of range. */
+/* Bytes of a string's value, also when it holds NULs (valuestring alone then looks shorter). */
+size_t json_string_len(const struct cJSON *string);
+/* A whole number within ±(2^53 - 1), so that it is exact; false when absent, null, a fraction, or out of
+ * range. */
 bool json_i64(const struct cJSON *obj, const char *key, int64_t *out);
 bool json_u64(const struct cJSON *obj, const char *key, uint64_t *out);
 bool json_num(const struct cJSON *obj, const char *key, double *out);
@@ -58,7 +64,8 @@ struct jfield {
 	bool nullable;
 	bool exclusive_min;
 	bool unique;     /* J_ARR of J_STR/J_INT/J_NUM: no value twice */
-	double min, max; /* numbers; both 0 = no bound */
+	double min, max; /* numbers; both 0 = no bound; max <= min = no upper bound; min 0 and exclusive_min =
+	                    above 0 */
 	size_t min_len,
 		max_len; /* bytes of a string, elements of an array, members of a map; max 0 = no bound */
 	const char *const *words;   /* J_STR: allowed values, NULL-ended */
@@ -77,7 +84,8 @@ struct jshape {
 
 /* Checks `doc` against `shape` and adds every problem found (unknown keys with a near match, missing keys,
  * wrong types, allowed values). Each object may also hold "note" (any JSON) and, at the top, "$schema"
- * (string). */
+ * (string); a J_MAP holds its data only. A string with \u0000 is a problem. A value that broke a pattern is
+ * shown only by its start: it may be a secret in the wrong place. */
 void jshape_check(const struct cJSON *doc, const struct jshape *shape, struct problems *out);
 
 /* The word of `words` nearest to `got`, or NULL when none is near (Damerau-Levenshtein <= 2 or a third). */
