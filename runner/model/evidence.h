@@ -31,7 +31,8 @@ void member_set_done(struct member_set *s); /* unmaps and frees */
  *              version, binary_sha256, clock_source, labels[] ("scripted engine", …: such a run is never
  * accepted) phase_begin  phase                  phase_end  phase, ok, reason (null when ok) engine_spawn
  * start, why ("first"|"second_cold"|"restart"), pid, argv_sha256 engine_ready start, why, spawn_ns,
- * health_ns, first_completion_ns engine_exit  start, status, signal, expected (we asked for it) cell_begin
+ * health_ns, first_completion_ns; engine_not_ready the same with `message`; engine_killed start (by us, for
+ * the restart test) engine_exit  start, status, signal, expected (we asked for it) cell_begin
  * cell, planned (0 = by duration)       cell_end  cell, scheduled, done, stopped_by
  *              ("complete"|"duration"|"interrupt"|"engine_died"|"error"), wall_ns
  * soundness    cell, send_lag_p50_ns …_p99_ns …_max_ns, loop_lag_p50_ns …_p99_ns …_max_ns, loop_lag_n,
@@ -44,6 +45,8 @@ struct ev_start {
 	uint64_t number;
 	char why[16];
 	uint64_t spawn_ns, health_ns, first_completion_ns; /* REC_NONE = did not happen */
+	uint64_t killed_ns;  /* we killed it for the restart test; REC_NONE = we did not */
+	char not_ready[256]; /* why it never got ready; "" = not told */
 	bool exited;
 	bool exit_expected;
 	int exit_status, exit_signal;
@@ -109,6 +112,7 @@ struct evidence {
 	char run_id[64], wall[40], candidate[128], status[32], version[32];
 	uint64_t attempt;
 	char previous_attempt_sha256[65];
+	char binary_sha256[65], clock_source[64]; /* "" = not told */
 	bool interrupted, disk_full, engine_never_ready;
 	size_t n_labels;
 	char **labels; /* why this run can never be accepted: "scripted engine" … */
@@ -128,5 +132,14 @@ struct evidence {
  * outlive the evidence. */
 warn_unused int evidence_load(struct evidence *out, const struct member_set *set, struct err *err);
 void evidence_done(struct evidence *e);
+
+/* Token arrival times of one record, absolute ns. Never runs past the record's bytes.
+ * `struct tok_iter it = tok_begin(e, r); uint64_t t; while (tok_next(&it, &t)) …` */
+struct tok_iter {
+	const uint8_t *p, *end;
+	uint64_t at_ns;
+};
+struct tok_iter tok_begin(const struct evidence *e, const struct record *r);
+bool tok_next(struct tok_iter *it, uint64_t *at_ns);
 
 #endif

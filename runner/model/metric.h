@@ -26,7 +26,8 @@ enum unit_dim {
 	DIM_BYTES,
 	DIM_RATIO,
 	DIM_POWER,
-	DIM_ENERGY_PER_TOK
+	DIM_ENERGY_PER_TOK,
+	DIM_BYTE_RATE
 };
 
 struct metric {
@@ -46,14 +47,15 @@ struct metric {
  * decode_tok_s · failed_share · controls_failed completed_requests output_length_mismatch engine_exits ·
  * engine_pss_peak engine_rss_peak host_used_peak · cold_start second_cold_start restart rollback ·
  * second_to_first_cold_start · (later) device_memory_peak device_power_mean wall_power_mean
- * energy_per_output_tok leak_slope prefix_cache_hit_share */
+ * energy_per_output_tok leak_slope prefix_cache_hit_share scaling_efficiency train_step train_tok_s
+ * train_loss_deviation train_bad_steps train_resume */
 extern const struct metric metrics[];
 const struct metric *metric_find(const char *name); /* NULL = none */
 
 struct unit {
 	const char *name; /* "ms" */
 	enum unit_dim dim;
-	double to_base; /* base: ns, tok/s, 1/s, share 0..1, count, bytes, ratio, W, J/tok */
+	double to_base; /* base: ns, tok/s, 1/s, share 0..1, count, bytes, ratio, W, J/tok, B/s */
 };
 extern const struct unit units[]; /* NULL-name-ended */
 const struct unit *unit_find(const char *name);
