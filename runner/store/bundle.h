@@ -21,6 +21,9 @@ struct seal_facts { /* what the predicate binds beside the files; NULL = not kno
 warn_unused int bundle_seal(const char *run_dir, const char *out_path, const struct sign_key *key,
                             const struct seal_facts *facts, char evidence_root[65], struct err *err);
 
+/* The evidence root of a run directory's raw members, as the bundle will have it (others are passed over). */
+warn_unused int evidence_root_of(char out[65], const struct member_set *set, struct err *err);
+
 struct bundle; /* an opened, proven bundle */
 struct bundle_proof {
 	bool signature_verified, manifest_verified, layout_verified, test_key;
@@ -34,7 +37,11 @@ struct bundle_proof {
  * hash. -1 with ERR_NOT_GENUINE and what exactly was wrong; ERR_ENV when the file cannot be read. */
 warn_unused int bundle_open(struct bundle **out, struct bundle_proof *proof, const char *path,
                             const struct sign_key *const *keys, size_t n_keys, struct err *err);
-/* The raw members (decompressed), named as in a run directory. Borrowed from the bundle. */
+/* The same on bytes in memory, which must outlive the bundle; bundle_sha256 and all else as above. */
+warn_unused int bundle_open_bytes(struct bundle **out, struct bundle_proof *proof, const void *data,
+                                  size_t len, const struct sign_key *const *keys, size_t n_keys,
+                                  struct err *err);
+/* The members (decompressed), derived ones too, named as in a run directory. Borrowed from the bundle. */
 const struct member_set *bundle_members(const struct bundle *b);
 void bundle_close(struct bundle *b);
 /* Unpacks a proven bundle's run/ into a new folder (for people who want to look). */

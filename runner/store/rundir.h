@@ -25,10 +25,12 @@ warn_unused int rundir_write(struct rundir *d, const char *name, const void *dat
  * here. */
 struct json_out *rundir_event(struct rundir *d, const char *ev);
 void rundir_event_end(struct rundir *d);
-/* requests.jsonl + tokens.bin: sets rec->i, tok_off, tok_bytes. -1 when the disk is full: the row is not half
- * there. */
+/* requests.jsonl + tokens.bin: sets rec->i, tok_off, tok_bytes. With the disk full, rows stay in memory,
+ * whole (some 4 MiB), and are written once the reserve is used: watch rundir_full; -1 = the row was not
+ * taken. The journal gets its disk_full by itself. */
 int rundir_record(struct rundir *d, struct record *rec, const uint8_t *tokens, size_t len);
-/* A line of controls.jsonl / telemetry.jsonl / prompts.jsonl (without newline). */
+/* A line of controls.jsonl / telemetry.jsonl / prompts.jsonl (without newline). Any thread; all else here is
+ * for one thread. */
 int rundir_line(struct rundir *d, const char *name, const char *line, size_t len);
 /* Hands the spill to the kernel (flush) and syncs; call between cells and before the end. */
 int rundir_flush(struct rundir *d);
@@ -50,5 +52,6 @@ extern const char *const evidence_member_names[], *const derived_member_names[];
  * "enospc:N" lets every write from the N-th on fail with ENOSPC until the reserve is used, "short:N" makes
  * the N-th write short and the rest ENOSPC. Compiled in always, so that what is tested is what ships; the
  * journal says that it was set and such a run is never accepted. */
+const char *rundir_fault(void); /* what is set ("kill:7"), NULL = nothing: a label of run_begin */
 
 #endif

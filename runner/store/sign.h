@@ -21,6 +21,8 @@ warn_unused int key_load_private(struct sign_key **out, const char *path, const 
 warn_unused int key_load_public(struct sign_key **out, const char *path, struct err *err);
 void key_free(struct sign_key *k);
 const char *key_id(const struct sign_key *k);
+const char *key_algorithm(const struct sign_key *k);           /* "Ed25519" or "ECDSA P-256" */
+int key_public_pem(struct buf *out, const struct sign_key *k); /* SPKI PEM */
 bool key_is_test(const struct sign_key *k); /* a TEST ONLY key of ours: by comment or by well-known keyid */
 
 /* PAE of DSSE 1.0.2. */
