@@ -42,13 +42,14 @@ struct engine_start_spec {
 	const char *plan_dir;   /* relative programs, model files and from_file paths start here */
 	const char *model_file; /* resolved path of the first model file, or NULL */
 	const char *model_id;
+	enum api api;        /* of the workload: the first completion uses it */
 	const char *run_dir; /* cwd default */
 	int log_fd;          /* engine.log */
 	const bool *stop;    /* set by Ctrl-C: give up waiting */
 };
 struct engine_times {
 	uint64_t spawn_ns, health_ns, first_completion_ns;
-}; /* CLOCK_MONOTONIC; REC_NONE = not reached */
+}; /* CLOCK_MONOTONIC; REC_NONE = not reached. Filled on failure too: how far it came. */
 
 /* Spawns, waits for the health endpoint *and* a first completion, within cand->ready_deadline_s. On failure
  * the whole tree is ended and `err` says which step, exit status or last log line. ERR_ENV. A port taken by
@@ -66,9 +67,10 @@ bool engine_ended(struct engine_run *r, int *status); /* never blocks; attached:
 /* Ends it and everything below it. *status as of waitpid. */
 void engine_stop(struct engine_run *r, int *status);
 void engine_free(struct engine_run *r);
-/* The argv and environment names of the launch, for lock and facts. Values of from_env/from_file are not in
- * it. */
+/* The argv of the launch, for lock and facts; port 0 leaves {port} as it stands. No value of from_env or
+ * from_file is in it. NULL-ended; the caller's (engine_argv_free). */
 warn_unused int engine_argv(char ***argv, size_t *n, const struct engine_start_spec *spec, unsigned port,
                             struct err *err);
+void engine_argv_free(char **argv); /* accepts NULL */
 
 #endif
