@@ -70,9 +70,12 @@ struct load_spec {
 	void *tick_ctx;
 };
 
-struct load_result {
+struct load_result { /* lags: REC_NONE = no sample; ticks: both 0 = not known */
 	uint64_t scheduled, done, wall_ns;
-	const char *stopped_by; /* "complete" "duration" "interrupt" "engine_died" "disk_full"; static */
+	/* "complete" "duration" "interrupt" "engine_died" "disk_full"; static. A timed cell sends no more
+	 * after its time and lets what is in flight end (within its own limits): to cut the slow ones would
+	 * hide them. */
+	const char *stopped_by;
 	uint64_t send_lag_p50_ns, send_lag_p99_ns, send_lag_max_ns;
 	uint64_t loop_lag_p50_ns, loop_lag_p99_ns, loop_lag_max_ns,
 		loop_lag_n;                               /* epoll_wait's due time against its return */

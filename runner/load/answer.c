@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "load/answer.h"
+
+#include "load/scan.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TOKENS_FIRST_BYTES 1024
+#define LEB128_BYTES_MAX 10
+#define DETAIL_CHARS 120
+
+void answer_init(struct answer *a, const struct proto *proto, const char *secret)
+{
+	memset(a, 0, sizeof *a);
+	sse_init(&a->sse, SSE_EVENT_BYTES_MAX);
+	wire_init(&a->wire, proto->wire);
+	a->needs_done = proto->needs_done || proto->wire == WIRE_LLAMACPP;
+	a->secret = secret && secret[0] ? secret : NULL;
+}
+
+void answer_done(struct answer *a)
+{
+	sse_done(&a->sse);
+	free(a->tokens);
+	a->tokens = NULL;
+}
+
+void answer_start(struct answer *a, struct record *rec)
+{
+	a->rec = rec;
+	sse_reset(&a->sse);
+	wire_init(&a->wire, a->wire.kind);
+	a->tokens_len = 0;
+	a->read_no = REC_NONE;
+	a->events_in_read = 0;
+	a->too_long = a->no_memory = false;
+	a->n_json_errors = 0;
+	a->head_len = 0;
+	a->content_type[0] = '\0';
+	rec->tok_n = rec->tok_bytes = rec->bytes = rec->reads = rec->max_events_per_read = 0;
+	rec->text_chars = rec->bad_chars = rec->max_same_run = rec->warnings = 0;
+}
+
+static bool tokens_room(struct answer *a)
+{
+	if (a->tokens_cap - a->tokens_len >= LEB128_BYTES_MAX)
+		return true;
+	size_t cap = a->tokens_cap ? a->tokens_cap * 2 : TOKENS_FIRST_BYTES;
+	uint8_t *p = cap <= ANSWER_TOKENS_BYTES_MAX ? realloc(a->tokens, cap) : NULL;
+	if (!p) {
+		a->no_memory = true;
+		return false;
+	}
+	a->tokens = p;
+	a->tokens_cap = cap;
+	return true;
+}
+
+static void take_token(struct answer *a, uint64_t now_ns, uint64_t read_no, bool content)
+{
+	struct record *r = a->rec;
+	uint64_t before = r->tok_n ? r->last_token_ns : r->sent_ns;
+	if (!tokens_room(a))
+		return;
+	a->tokens_len += leb128_put(a->tokens + a->tokens_len, now_ns > before ? now_ns - before : 0);
+	r->tok_n++;
+	r->last_token_ns = now_ns;
+	if (r->first_token_ns == REC_NONE)
+		r->first_token_ns = now_ns;
+	if (content && r->first_content_ns == REC_NONE)
+		r->first_content_ns = now_ns;
+	if (a->read_no != read_no) {
+		a->read_no = read_no;
+		a->events_in_read = 0;
+		r->reads++;
+	}
+	if (++a->events_in_read > r->max_events_per_read)
+		r->max_events_per_read = a->events_in_read;
+}
+
+int answer_body(struct answer *a, uint64_t now_ns, uint64_t read_no, const char *bytes, size_t len)
+{
+	struct sse_event ev;
+	enum sse_step step;
+	a->rec->bytes += len;
+	if (a->head_len < sizeof a->head) {
+		size_t room = sizeof a->head - a->head_len, n = len < room ? len : room;
+		memcpy(a->head + a->head_len, bytes, n);
+		a->head_len += n;
+	}
+	if (a->rec->http != 200)
+		return 0;
+	sse_feed(&a->sse, bytes, len);
+	while ((step = sse_next(&a->sse, &ev)) == SSE_EVENT) {
+		struct wire_news news = wire_event(&a->wire, ev.data, ev.len, ev.type, ev.error_field);
+		if (a->on_event)
+			a->on_event(a->on_event_ctx, &ev, now_ns, news.token);
+		if (news.token)
+			take_token(a, now_ns, read_no, news.content);
+	}
+	a->too_long = step == SSE_LONG;
+	return a->too_long || a->no_memory ? -1 : 0;
+}
+
+bool answer_whole(const struct answer *a)
+{
+	return a->wire.done && a->wire.finish[0] && a->rec->tok_n && !a->wire.has_error &&
+	       a->rec->http == 200;
+}
+
+/* --- the end ------------------------------------------------------------------------------------------- */
+
+/* Printable UTF-8 on one line; what is none becomes '?'. Returns bytes written, without the NUL. */
+static size_t clean(char *out, size_t size, const char *p, size_t len, size_t max_chars)
+{
+	size_t n = 0;
+	for (size_t at = 0, chars = 0; at < len && chars < max_chars; chars++) {
+		size_t c = utf8_len(p + at, len - at);
+		if (n + (c ? c : 1) >= size)
+			break;
+		unsigned char u = (unsigned char)p[at];
+		if (c > 1)
+			memcpy(out + n, p + at, c);
+		else
+			out[n] = (u == '\n' || u == '\r' || u == '\t') ? ' '
+			         : (c == 0 || u < 0x20 || u == 0x7F)   ? '?'
+			                                               : (char)u;
+		n += c ? c : 1;
+		at += c ? c : 1;
+	}
+	out[n] = '\0';
+	return n;
+}
+
+/* A server may repeat the key it was given. */
+static void scrub(char *text, const char *secret)
+{
+	size_t n = secret ? strlen(secret) : 0;
+	char *at = text;
+	while (n && (at = strstr(at, secret))) {
+		memset(at, '*', n < 3 ? n : 3);
+		if (n > 3)
+			memmove(at + 3, at + n, strlen(at + n) + 1);
+		at += n < 3 ? n : 3;
+	}
+}
+
+static void detail(struct answer *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void detail(struct answer *a, const char *fmt, ...)
+{
+	char text[ANSWER_HEAD_BYTES + 512];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	scrub(text, a->secret);
+	clean(a->rec->detail, sizeof a->rec->detail, text, strlen(text), DETAIL_CHARS + 30);
+}
+
+static void detail_head(struct answer *a)
+{
+	char text[ANSWER_HEAD_BYTES + 1];
+	clean(text, sizeof text, a->head, a->head_len, ANSWER_HEAD_BYTES);
+	scrub(text, a->secret);
+	size_t n = clean(text, sizeof text, text, strlen(text), DETAIL_CHARS);
+	while (n && text[n - 1] == ' ')
+		text[--n] = '\0';
+	detail(a, "%d%s%s", a->rec->http, n ? ": " : ", no body", text);
+}
+
+static void detail_error(struct answer *a)
+{
+	const struct wire_error *e = &a->wire.error;
+	detail(a, "%s%s%s%s%s", e->type, e->type[0] && e->code[0] ? " " : "", e->code,
+	       e->message[0] && (e->type[0] || e->code[0]) ? ": " : "", e->message);
+}
+
+/* A 200 whose body is no stream at all: one JSON text (often an error), or something else. Of the text only
+ * the error is taken: it was no stream, so it has no tokens. */
+static enum outcome body_without_events(struct answer *a)
+{
+	const char *type = a->content_type[0] ? a->content_type : "unknown type";
+	struct wire_reader whole = { 0 };
+	wire_init(&whole, a->wire.kind);
+	if (a->rec->bytes <= sizeof a->head)
+		wire_event(&whole, a->head, a->head_len, "foreign", false);
+	if (whole.has_error) {
+		a->wire.has_error = true;
+		a->wire.error_is_text = whole.error_is_text;
+		a->wire.error = whole.error;
+		detail_error(a);
+		return OUTCOME_STREAM_ERROR;
+	}
+	detail(a, "no event in %" PRIu64 " bytes of %s", a->rec->bytes, type);
+	return OUTCOME_CORRUPT;
+}
+
+static bool is_no_stream(const struct answer *a)
+{
+	size_t at = 0;
+	while (at < a->head_len && strchr(" \t\r\n", a->head[at]) && a->head[at])
+		at++;
+	bool looks = at < a->head_len && a->head[at] && strchr("{[<", a->head[at]);
+	return a->sse.n_events == 0 && !a->sse.has_data && (looks || a->sse.n_unknown_fields);
+}
+
+static enum outcome end_of_body(struct answer *a)
+{
+	const struct wire_reader *w = &a->wire;
+	if (is_no_stream(a))
+		return body_without_events(a);
+	if (!w->done && sse_inside_event(&a->sse)) {
+		detail(a, "ended inside an event");
+		return OUTCOME_TRUNCATED;
+	}
+	if (a->sse.n_events == 0) {
+		detail(a, "no event");
+		return OUTCOME_EMPTY;
+	}
+	if (a->needs_done && !w->done) {
+		detail(a, "ended without the end mark, after %" PRIu64 " token events", a->rec->tok_n);
+		return OUTCOME_TRUNCATED;
+	}
+	if (a->rec->tok_n == 0) {
+		detail(a, "ended without a token, finish reason '%s'", w->finish);
+		return OUTCOME_EMPTY;
+	}
+	if (w->finish[0] == '\0') {
+		detail(a, "ended without a finish reason");
+		return OUTCOME_TRUNCATED;
+	}
+	return OUTCOME_OK;
+}
+
+static enum outcome end_of_transport(struct answer *a, enum transport how, const char *why)
+{
+	switch (how) {
+	case TRANSPORT_COMPLETE:
+		return end_of_body(a);
+	case TRANSPORT_CUT:
+		detail(a, "%s", why);
+		return OUTCOME_TRUNCATED;
+	case TRANSPORT_RESET:
+		detail(a, "%s", why);
+		return OUTCOME_RESET;
+	case TRANSPORT_TIMEOUT:
+		detail(a, "%s", why);
+		return OUTCOME_TIMEOUT;
+	case TRANSPORT_STALLED:
+		detail(a, "%s", why);
+		return OUTCOME_STALLED;
+	case TRANSPORT_BAD:
+		detail(a, "%s", why);
+		return OUTCOME_CORRUPT;
+	case TRANSPORT_CANCELLED:
+		break;
+	}
+	detail(a, "%s", why);
+	return OUTCOME_CANCELLED;
+}
+
+/* What the server said outweighs how the connection ended; what it said first outweighs what followed. */
+static enum outcome decide(struct answer *a, enum transport how, const char *why)
+{
+	const struct wire_reader *w = &a->wire;
+	if (how == TRANSPORT_CANCELLED)
+		return end_of_transport(a, how, why);
+	if (a->rec->http != 0 && a->rec->http != 200) {
+		detail_head(a);
+		return OUTCOME_HTTP_STATUS;
+	}
+	if (w->has_error) {
+		detail_error(a);
+		return OUTCOME_STREAM_ERROR;
+	}
+	if (a->too_long || a->no_memory) {
+		detail(a,
+		       a->too_long ? "a line or event over %zu bytes"
+		                   : "more token events than %zu bytes hold",
+		       a->too_long ? a->sse.max_event_bytes : a->tokens_len);
+		return OUTCOME_CORRUPT;
+	}
+	if (w->n_malformed) {
+		detail(a, "%" PRIu64 " of %" PRIu64 " events are no JSON object", w->n_malformed,
+		       a->sse.n_events);
+		return OUTCOME_CORRUPT;
+	}
+	return end_of_transport(a, how, why);
+}
+
+void answer_end(struct answer *a, enum transport how, const char *why)
+{
+	struct record *r = a->rec;
+	wire_end(&a->wire);
+	r->outcome = decide(a, how, why);
+	const struct wire_reader *w = &a->wire;
+	memcpy(r->finish, w->finish, sizeof r->finish);
+	r->usage_prompt_tok = w->usage.prompt_tok;
+	r->usage_output_tok = w->usage.output_tok;
+	r->usage_cached_tok = w->usage.cached_tok;
+	r->usage_reasoning_tok = w->usage.reasoning_tok;
+	r->tok_bytes = a->tokens_len;
+	r->text_chars = w->text_chars;
+	r->bad_chars = w->bad_chars;
+	r->max_same_run = w->max_same_run;
+	r->warnings +=
+		wire_warnings(w) + a->sse.n_unknown_fields + (w->done && sse_inside_event(&a->sse) ? 1 : 0);
+}
