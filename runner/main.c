@@ -1,1 +1,7 @@
-int main(void) { return 70; }
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/opt.h"
+
+int main(int argc, char **argv)
+{
+	return cli_main(argc, argv);
+}

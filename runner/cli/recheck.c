@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/recheck.h"
+
+#include "base/hash.h"
+#include "report/report.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DERIVED_MAX 8
+#define COMPARE_DEPTH_MAX 40
+
+/* --- two JSON values --------------------------------------------------------------------------------------
+ */
+
+static bool same_number(double a, double b)
+{
+	bool whole = fabs(a) < 9007199254740992.0 && fabs(b) < 9007199254740992.0 && a >= floor(a) &&
+	             a <= floor(a) && b >= floor(b) && b <= floor(b);
+	double scale = fabs(a) > fabs(b) ? fabs(a) : fabs(b);
+	return whole ? !(a < b) && !(a > b) : fabs(a - b) <= 1e-9 * scale;
+}
+
+static bool differs(char where[300], const char *path, const struct cJSON *stated, const struct cJSON *found)
+{
+	char *s = stated ? cJSON_PrintUnformatted(stated) : NULL,
+	     *f = found ? cJSON_PrintUnformatted(found) : NULL;
+	snprintf(where, 300, "%.150s: the bundle states %.50s, recomputed %.50s", path, s ? s : "nothing",
+	         f ? f : "nothing");
+	cJSON_free(s);
+	cJSON_free(f);
+	return false;
+}
+
+static bool same_at(const struct cJSON *s, const struct cJSON *f, const char *path, unsigned depth, size_t *n,
+                    char where[300]);
+
+static bool same_members(const struct cJSON *s, const struct cJSON *f, const char *path, unsigned depth,
+                         size_t *n, char where[300])
+{
+	const struct cJSON *a = s->child, *b = f->child;
+	for (size_t i = 0; a && b; a = a->next, b = b->next, i++) {
+		char at[200];
+		if (a->string)
+			snprintf(at, sizeof(at), "%.120s/%.60s", path, a->string);
+		else
+			snprintf(at, sizeof(at), "%.120s/%zu", path, i);
+		if ((a->string && strcmp(a->string, b->string) != 0) ||
+		    !same_at(a, b, at, depth + 1, n, where))
+			return where[0] ? false : differs(where, at, a, b);
+	}
+	return a || b ? differs(where, path, a, b) : true;
+}
+
+static bool same_at(const struct cJSON *s, const struct cJSON *f, const char *path, unsigned depth, size_t *n,
+                    char where[300])
+{
+	if ((s->type & 0xff) != (f->type & 0xff) || depth > COMPARE_DEPTH_MAX)
+		return differs(where, path, s, f);
+	if (cJSON_IsObject(s) || cJSON_IsArray(s))
+		return same_members(s, f, path, depth, n, where);
+	(*n)++;
+	if (cJSON_IsNumber(s) && !same_number(s->valuedouble, f->valuedouble))
+		return differs(where, path, s, f);
+	if (cJSON_IsString(s) && strcmp(s->valuestring, f->valuestring) != 0)
+		return differs(where, path, s, f);
+	return true;
+}
+
+bool json_same(const struct cJSON *stated, const struct cJSON *found, size_t *n, char where[300])
+{
+	where[0] = '\0';
+	return same_at(stated, found, "", 0, n, where);
+}
+
+/* --- the bundle -------------------------------------------------------------------------------------------
+ */
+
+static int compare_verdict(struct recheck *r, const struct buf *found, struct err *err)
+{
+	const struct member *m = member_find(&r->judged.members, "verdict.json");
+	auto_json stated = NULL;
+	auto_json again = NULL;
+	char where[300];
+	if (!m)
+		return err_set(err, ERR_NOT_GENUINE, "verdict.json: not in the bundle");
+	r->verdict_bytes_equal = m->len == found->len && memcmp(m->data, found->p, m->len) == 0;
+	if (json_parse(&stated, (const char *)m->data, m->len, "verdict.json", JSON_STRICT, NULL, err)) {
+		err->cls = ERR_NOT_GENUINE;
+		return -1;
+	}
+	if (json_parse(&again, found->p, found->len, "recomputed verdict", JSON_STRICT, NULL, err))
+		return -1;
+	if (!json_same(stated, again, &r->n_compared, where))
+		return err_set(err, ERR_NOT_GENUINE, "verdict.json%s", where);
+	return 0;
+}
+
+/* HTML, JUnit and text: byte for byte when this version rendered them, else said to be not checked. */
+static int compare_derived(struct recheck *r, const struct buf *texts, bool same_version, struct err *err)
+{
+	for (size_t i = 0; report_kinds[i].file; i++) {
+		const struct member *m = member_find(&r->judged.members, report_kinds[i].file);
+		if (!m || strcmp(report_kinds[i].file, "verdict.json") == 0)
+			continue;
+		if (m->len == texts[i].len && memcmp(m->data, texts[i].p, m->len) == 0)
+			r->n_derived_equal++;
+		else if (same_version)
+			return err_set(err, ERR_NOT_GENUINE, "%s: is not what these records give",
+			               report_kinds[i].file);
+		else
+			snprintf(r->not_checked + strlen(r->not_checked),
+			         sizeof(r->not_checked) - strlen(r->not_checked), "%s%s",
+			         r->not_checked[0] ? ", " : "", report_kinds[i].file);
+	}
+	return 0;
+}
+
+static int same_text(const struct cJSON *predicate, const char *key, const char *found, struct err *err)
+{
+	const char *stated = json_str(predicate, key);
+	if ((!stated && !found) || (stated && found && strcmp(stated, found) == 0))
+		return 0;
+	return err_set(err, ERR_NOT_GENUINE, "signed statement: %s is %.80s, the records say %.80s", key,
+	               stated ? stated : "absent", found ? found : "nothing");
+}
+
+static int same_digest(const struct recheck *r, const struct cJSON *predicate, const char *key,
+                       const char *name, struct err *err)
+{
+	const struct member *m = member_find(&r->judged.members, name);
+	char hex[65];
+	if (!m)
+		return 0;
+	sha256_hex_of(m->data, m->len, hex);
+	return same_text(predicate, key, hex, err);
+}
+
+static int compare_statement(const struct recheck *r, const struct cJSON *statement, struct err *err)
+{
+	const struct cJSON *p = json_get(statement, "predicate");
+	const struct evidence *ev = &r->judged.ev;
+	if (same_text(p, "verdict", verdict_words[r->judged.verdict.run], err) ||
+	    same_text(p, "run_id", ev->run_id[0] ? ev->run_id : NULL, err) ||
+	    same_text(p, "candidate", ev->candidate[0] ? ev->candidate : NULL, err) ||
+	    same_text(p, "challenge", ev->plan->challenge, err) ||
+	    same_digest(r, p, "plan_sha256", "plan.json", err) ||
+	    same_digest(r, p, "lock_sha256", "plan.lock.json", err) ||
+	    same_digest(r, p, "verdict_sha256", "verdict.json", err))
+		return -1;
+	return 0;
+}
+
+static int rules_known(const struct cJSON *statement, struct err *err)
+{
+	uint64_t rules = 0;
+	if (json_u64(json_get(statement, "predicate"), "rules", &rules) && rules == RULES_CURRENT)
+		return 0;
+	return err_set(
+		err, ERR_RECOMPUTE,
+		"genuine, but its statistics rule set %llu is not known here; verify with a newer proofmark",
+		(unsigned long long)rules);
+}
+
+static int judge(struct judged *j, const struct member_set *members, struct err *err)
+{
+	j->members = *members;
+	if (evidence_load(&j->ev, &j->members, err) == 0) {
+		if (verdict_compute(&j->verdict, &j->ev, err) == 0)
+			return 0;
+		evidence_done(&j->ev);
+	}
+	err->cls = ERR_RECOMPUTE;
+	return err_wrap(err, "genuine, but cannot be recomputed here");
+}
+
+int recheck_bundle(struct recheck *out, const struct bundle *b, const struct bundle_proof *proof,
+                   struct err *err)
+{
+	struct recheck r = { 0 };
+	struct buf texts[DERIVED_MAX] = { 0 };
+	if (rules_known(proof->statement, err) || judge(&r.judged, bundle_members(b), err))
+		return -1;
+	bool same_version = strcmp(r.judged.ev.version, PROOFMARK_VERSION) == 0;
+	int rc = report_render_all(texts, &r.judged.verdict, err);
+	for (size_t i = 0; !rc && report_kinds[i].file; i++)
+		if (strcmp(report_kinds[i].file, "verdict.json") == 0)
+			rc = compare_verdict(&r, &texts[i], err);
+	if (!rc)
+		rc = compare_statement(&r, proof->statement, err);
+	if (!rc)
+		rc = compare_derived(&r, texts, same_version, err);
+	for (size_t i = 0; i < DERIVED_MAX; i++)
+		buf_done(&texts[i]);
+	if (rc)
+		recheck_done(&r);
+	else
+		*out = r;
+	return rc;
+}
+
+void recheck_done(struct recheck *r)
+{
+	verdict_done(&r->judged.verdict);
+	evidence_done(&r->judged.ev);
+}
