@@ -34,7 +34,7 @@ static void mark_cut(char *msg, int want)
 	}
 }
 
-static void format_into(struct err *err, const char *fmt, va_list ap)
+__attribute__((format(printf, 2, 0))) static void format_into(struct err *err, const char *fmt, va_list ap)
 {
 	char text[ERR_MSG_BYTES];
 	int want = vsnprintf(text, sizeof(text), fmt, ap);

@@ -86,7 +86,7 @@ const struct command cmd_lock = {
 	.max_args = 1,
 	.says = "freeze plan, model and engine by their hashes",
 	.examples = "  proofmark lock plans/pilot.json\n  proofmark lock --no-start plans/pilot.json -o "
-	            "pilot.lock.json\n",
+		    "pilot.lock.json\n",
 	.opts = lock_opts,
 	.run = run_lock,
 };

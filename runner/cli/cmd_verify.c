@@ -106,8 +106,7 @@ static int check_wishes(const struct parsed *p, const struct bundle_proof *proof
 }
 
 static const char *const self_declared[] = {
-	"when the plan was frozen: only a time stamp from somebody else could prove that it was before the "
-	"load",
+	"when the plan was frozen: only a time stamp from outside proves it was before the load",
 	"the attempt number and the attempt before: numbered and chained, but by the machine itself",
 	"start and end times, and every fact about the machine: read by the machine itself",
 	"what the engine says of itself beyond the files that were hashed",

@@ -92,6 +92,7 @@ struct ev_reading {
 };
 
 struct evidence {
+	const struct member_set *set; /* what it was read from, borrowed; NULL in hand-made evidence */
 	struct plan *plan;
 	struct cJSON *lock, *facts; /* NULL when missing */
 	size_t n_cells;

@@ -285,8 +285,9 @@ static void lint_regexes(char *const *list, size_t n, const char *at, const char
 		int number;
 		PCRE2_SIZE offset;
 		PCRE2_UCHAR says[128];
-		pcre2_code *code = pcre2_compile((PCRE2_SPTR)list[i], PCRE2_ZERO_TERMINATED, PCRE2_UTF,
-		                                 &number, &offset, NULL);
+		pcre2_code *code = pcre2_compile((PCRE2_SPTR)list[i], PCRE2_ZERO_TERMINATED,
+		                                 PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &number,
+		                                 &offset, NULL);
 		if (!code) {
 			pcre2_get_error_message(number, says, sizeof(says));
 			ERROR(AT(deep, "%s/%s/%zu", at, key, i), "not a PCRE2 pattern: %s at offset %zu",

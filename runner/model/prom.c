@@ -267,7 +267,8 @@ bool prom_histogram(const struct prom_page *p, const char *base, struct prom_his
 bool prom_quantile_range(const struct prom_histogram *h, unsigned num, unsigned den, double *lower,
                          double *upper)
 {
-	double total = h->n ? h->buckets[h->n - 1].count : 0, below = 0;
+	double total = h->n ? h->buckets[h->n - 1].count : 0;
+	double below = h->n && h->buckets[0].le > 0 ? 0 : -(double)INFINITY;
 	if (!(total > 0))
 		return false;
 	double rank = ceil(total * num / den);

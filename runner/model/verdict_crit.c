@@ -76,8 +76,8 @@ void crit_compare(struct crit_result *r, double value_base)
 		return;
 	}
 	bool holds = comparator_holds(value_base, r->crit->cmp, limit);
-	crit_say(r, holds ? STATE_PASS : STATE_FAIL, "%.6g %s, %s %s %.6g %s", r->value.value, r->value.unit,
-	         holds ? "as asked" : "asked was", comparator_words[r->crit->cmp], r->crit->limit,
+	crit_say(r, holds ? STATE_PASS : STATE_FAIL, "%.6g %s %s the limit of %s %.6g %s", r->value.value,
+	         r->value.unit, holds ? "keeps" : "breaks", comparator_words[r->crit->cmp], r->crit->limit,
 	         r->value.unit);
 }
 

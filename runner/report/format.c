@@ -80,7 +80,7 @@ struct fmt fmt_bytes(double bytes)
 	size_t u = 0;
 	if (!isfinite(bytes))
 		return say(UNKNOWN);
-	while (fabs(bytes) >= 1000 && u + 1 < sizeof names / sizeof *names) {
+	while (fabs(bytes) >= 1024 && u + 1 < sizeof names / sizeof *names) {
 		bytes /= 1024;
 		u++;
 	}
@@ -97,7 +97,13 @@ struct fmt fmt_share(uint64_t x, uint64_t n)
 	return n ? say("%s %%", fmt_num(100 * (double)x / (double)n).s) : say(UNKNOWN);
 }
 
-// Times of a figure choose their own unit; a limit stays as the plan says it.
+static bool decimal_bytes(const char *unit)
+{
+	return strlen(unit) == 2 && unit[1] == 'B'; // "GB"; not "B", "GiB", "bytes"
+}
+
+// Times and bytes of a figure choose their own unit; a limit stays as the plan says it, and figures beside a
+// decimal one too.
 static struct fmt in_unit(double value, const char *unit, bool limit)
 {
 	const struct unit *u = unit ? unit_find(unit) : NULL;
@@ -105,7 +111,9 @@ static struct fmt in_unit(double value, const char *unit, bool limit)
 		return say("%s %.24s", fmt_num(value).s, unit ? unit : "");
 	switch (u->dim) {
 	case DIM_BYTES:
-		return fmt_bytes(value * u->to_base);
+		if (!limit && !decimal_bytes(unit))
+			return fmt_bytes(value * u->to_base);
+		break;
 	case DIM_SHARE:
 		return say("%s %%", fmt_num(value * u->to_base * 100).s);
 	case DIM_COUNT:

@@ -17,7 +17,7 @@ static const struct group {
 } groups[] = {
 	{ "Not met", { STATE_FAIL }, 1, false },
 	{ "Not met, covered by a waiver", { STATE_FAIL }, 1, true },
-	{ "Could not be measured soundly", { STATE_INVALID, STATE_ERROR, STATE_BLOCKED }, 3, false },
+	{ "Could not be measured, or not soundly", { STATE_INVALID, STATE_ERROR, STATE_BLOCKED }, 3, false },
 	{ "Not decided", { STATE_INCONCLUSIVE }, 1, false },
 	{ "Not tested", { STATE_NOT_TESTED }, 1, false },
 	{ "Met", { STATE_PASS }, 1, false },
@@ -58,7 +58,7 @@ static void add_fine(struct buf *b, const struct crit_result *r)
 	esc_n(b, r->where[0] ? r->where : "run", 160);
 	if (r->crit->severity != SEVERITY_MUST)
 		buf_addf(b, " · %s, does not decide", severity_words[r->crit->severity]);
-	if (r->rule && r->rule[0]) {
+	if (r->rule && r->rule[0] && strcmp(r->rule, "none")) {
 		buf_adds(b, " · ");
 		esc_n(b, r->rule, 120);
 		if (!isnan(r->p_pass) || r->bound.known)
@@ -134,7 +134,8 @@ static void add_row(struct buf *b, const struct crit_result *r)
 		buf_adds(b, "</small>");
 	}
 	buf_adds(b, "</td>");
-	td_num(b, fmt_figure(&r->bound).s);
+	bool tail = r->metric && r->metric->kind == METRIC_LATENCY && !isnan(r->p_pass);
+	td_num(b, !r->bound.known && tail ? "not estimable" : fmt_figure(&r->bound).s);
 	td_num(b, fmt_limit(r).s);
 	add_n(b, r);
 	buf_adds(b, "</tr>\n");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The first page: what came out, why, the figures that matter, every criterion, and of what run.
 #include "report/report_parts.h"
+#include "store/bundle.h"
 
 #include "report/format.h"
 
@@ -111,7 +112,7 @@ static struct fmt quantile(const struct dist *d, uint64_t ns)
 static void add_figures(struct buf *b, const struct verdict *v)
 {
 	const struct cell_result *c = critical_cell(v);
-	if (!c)
+	if (!c || !c->n_scheduled)
 		return;
 	char n[2 * FMT_BYTES + 32];
 	snprintf(n, sizeof n, "%s of %s requests", fmt_count(c->n_completed).s, fmt_count(c->n_scheduled).s);
@@ -189,18 +190,20 @@ void part_identity(struct buf *b, const struct verdict *v)
 	snprintf(attempt, sizeof attempt, "%" PRIu64 "%s", ev->attempt,
 	         ev->previous_attempt_sha256[0] ? ", chained to the one before"
 	                                        : ", no earlier one is named");
+	char root[65];
 	snprintf(rules, sizeof rules, "%" PRIu64, p->rules);
 	section_open(b, "identity", "What this report is about", NULL);
 	buf_adds(b, "<dl class=\"ids\">\n");
 	add_id(b, "Plan", p->id, "");
 	add_id(b, "Plan owner", p->owner, "");
 	add_id(b, "Run", ev->run_id, "mono");
-	add_id(b, "Attempt", attempt, "");
+	add_id(b, "Attempt", ev->attempt ? attempt : NULL, "");
 	add_id(b, "Statistics rules", rules, "");
 	add_id(b, "Buyer's challenge", p->challenge ? p->challenge : "none in the plan", "");
 	add_id(b, "Plan file, SHA-256", p->sha256, "wide mono");
-	add_id(b, "Evidence root", "printed by proofmark verify BUNDLE --key PUB, which recomputes this page",
-	       "wide");
+	struct err ignored = { 0 };
+	bool known = ev->set && evidence_root_of(root, ev->set, &ignored) == 0;
+	add_id(b, "Evidence root", known ? root : NULL, "wide mono");
 	buf_adds(b, "</dl>\n");
 	section_close(b);
 }

@@ -115,11 +115,8 @@ static void add_scalar(struct rows *rows, const char *path, const struct cJSON *
 	      : *number         ? number
 	                        : "unknown",
 	      400);
-	if (source) {
-		buf_adds(rows->b, "<small>");
-		esc_n(rows->b, source, 120);
-		buf_adds(rows->b, "</small>");
-	}
+	buf_adds(rows->b, "</td><td>");
+	esc_n(rows->b, source, 120);
 	buf_adds(rows->b, "</td></tr>\n");
 }
 
@@ -159,9 +156,10 @@ static void add_machine(struct buf *b, const struct evidence *ev)
 		note(b, "Facts about the machine are missing.");
 		return;
 	}
-	buf_adds(b, "<table class=\"kv\"><tbody>\n");
+	buf_adds(b, "<div class=\"scroll\"><table class=\"kv facts\"><thead><tr><th>Fact</th><th>Value</th>"
+	            "<th>Source</th></tr></thead><tbody>\n");
 	add_facts(&rows, "", host, 0);
-	buf_adds(b, "</tbody></table>\n");
+	buf_adds(b, "</tbody></table></div>\n");
 	if (rows.n > FACTS_SHOWN)
 		buf_addf(b, "<p class=\"note\">The first %d facts; all are in facts.json.</p>\n",
 		         FACTS_SHOWN);
@@ -204,8 +202,7 @@ static const char *const self_declared[] = {
 	"Dates and times come from the machine's own clock. That the plan was fixed before the load is "
 	"proven only by a "
 	"time stamp of somebody else, or by the buyer's challenge.",
-	"The number of the attempt and its chain to earlier ones are kept by the machine; an attempt may be "
-	"missing.",
+	"The machine itself counts its attempts and chains them; an attempt may be missing.",
 	"Token counts, engine version, build and model name are what the server told of itself.",
 	"Facts about processor, memory, kernel and drivers are what the operating system told.",
 };

@@ -40,7 +40,7 @@ void note(struct buf *b, const char *text); /* a muted paragraph; text is ours, 
 void row_kv(struct buf *b, const char *key, const char *value, bool mono);
 void td_num(struct buf *b, const char *text); /* right-aligned cell; escaped */
 void td_text(struct buf *b, const char *text);
-/* Values of a distribution as ECDF needs them. */
+/* Last time seen in the journal or a phase: right edge of the time charts. */
 uint64_t run_end_ns(const struct evidence *ev); /* at least 1 */
 
 #endif

@@ -52,41 +52,36 @@ size_t axis_ticks(const struct axis *a, size_t want, double out[TICKS_MAX])
 	return n;
 }
 
-// Which points of one run of neighbours stay: in order, without doubles.
-static size_t keep_extremes(const struct point *p, size_t from, size_t to, struct point *out)
+// Which points of one run of neighbours stay: in order, without doubles, one break for all its gaps.
+static size_t keep_extremes(const struct point *p, size_t n, struct point out[5])
 {
-	size_t low = from, high = from, n = 0;
-	for (size_t i = from; i < to; i++) {
-		low = p[i].y < p[low].y ? i : low;
-		high = p[i].y > p[high].y ? i : high;
+	size_t first = n, last = n, low = n, high = n, gap = n, kept = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (isnan(p[i].y)) {
+			gap = gap == n ? i : gap;
+			continue;
+		}
+		first = first == n ? i : first;
+		last = i;
+		low = low == n || p[i].y < p[low].y ? i : low;
+		high = high == n || p[i].y > p[high].y ? i : high;
 	}
-	for (size_t i = from; i < to; i++)
-		if (i == from || i + 1 == to || i == low || i == high)
-			out[n++] = p[i];
-	return n;
+	for (size_t i = 0; i < n; i++)
+		if (i == first || i == last || i == low || i == high || i == gap)
+			out[kept++] = p[i];
+	return kept;
 }
 
 size_t thin_points(struct point *p, size_t n, size_t buckets)
 {
 	size_t kept = 0, size = buckets ? (n + buckets - 1) / buckets : n;
-	if (n <= 4 * buckets || size < 2)
+	if (n <= 5 * buckets)
 		return n;
-	for (size_t i = 0; i < n;) {
-		if (isnan(p[i].y)) {
-			struct point gap = p[i];
-			while (i < n && isnan(p[i].y))
-				i++;
-			p[kept++] = gap;
-			continue;
-		}
-		size_t end = i;
-		while (end < n && end - i < size && !isnan(p[end].y))
-			end++;
-		struct point few[4];
-		size_t m = keep_extremes(p, i, end, few);
+	for (size_t i = 0; i < n; i += size) {
+		struct point few[5];
+		size_t m = keep_extremes(p + i, i + size < n ? size : n - i, few);
 		memcpy(p + kept, few, m * sizeof *few);
 		kept += m;
-		i = end;
 	}
 	return kept;
 }

@@ -25,8 +25,8 @@ double round_up(double v);
 struct point {
 	double x, y; /* y NAN breaks the line */
 };
-/* Keeps first, last, least and greatest of each of `buckets` runs of neighbours; returns the new count, at
- * most 4 x buckets. NAN points are kept as one break each. In place. */
+/* Keeps first, last, least and greatest of each of `buckets` runs of neighbours, and one break where a run
+ * has gaps (y NAN); returns the new count, at most 5 x buckets. In place. */
 size_t thin_points(struct point *p, size_t n, size_t buckets);
 /* A polyline (or step line) of points given in values. */
 void svg_line(struct buf *b, const char *cls, const struct axis *x, const struct axis *y,

@@ -44,14 +44,14 @@ static struct record example(void)
 
 static const char example_line[] =
 	"{\"i\":7,\"cell\":\"chat/32in/16out/"
-        "c1\",\"kind\":\"load\",\"start\":1,\"slot\":0,\"due_ns\":100,\"sent_ns\":120,"
+	"c1\",\"kind\":\"load\",\"start\":1,\"slot\":0,\"due_ns\":100,\"sent_ns\":120,"
 	"\"conn_ns\":null,\"first_byte_ns\":900,\"first_token_ns\":950,\"first_content_ns\":950,"
 	"\"last_token_ns\":9000,\"end_ns\":9100,\"http\":200,\"outcome\":\"ok\",\"finish\":\"length\","
 	"\"prompt_tok\":32,\"want_output_tok\":16,\"usage_prompt_tok\":32,\"usage_output_tok\":16,"
 	"\"usage_cached_tok\":null,\"usage_reasoning_tok\":null,\"tok_n\":16,\"tok_off\":1048576,\"tok_"
-        "bytes\":33,"
+	"bytes\":33,"
 	"\"bytes\":4096,\"reads\":16,\"max_events_per_read\":1,\"text_chars\":60,\"bad_chars\":0,\"max_same_"
-        "run\":2,"
+	"run\":2,"
 	"\"warnings\":0,\"detail\":null}";
 
 static int read_line(struct record *r, const char *line, size_t len, struct err *err)
