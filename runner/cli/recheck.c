@@ -167,7 +167,8 @@ static int judge(struct judged *j, const struct member_set *members, struct err 
 {
 	j->members = *members;
 	if (evidence_load(&j->ev, &j->members, err) == 0) {
-		if (verdict_compute(&j->verdict, &j->ev, err) == 0)
+		if (evidence_root_of(j->ev.evidence_root, &j->members, err) == 0 &&
+		    verdict_compute(&j->verdict, &j->ev, err) == 0)
 			return 0;
 		evidence_done(&j->ev);
 	}

@@ -25,7 +25,8 @@ int judged_load(struct judged *out, const char *run_dir, struct err *err)
 		member_set_done(&out->members);
 		return err_wrap(err, "%s", run_dir);
 	}
-	if (verdict_compute(&out->verdict, &out->ev, err)) {
+	if (evidence_root_of(out->ev.evidence_root, &out->members, err) ||
+	    verdict_compute(&out->verdict, &out->ev, err)) {
 		evidence_done(&out->ev);
 		member_set_done(&out->members);
 		return err_wrap(err, "%s", run_dir);

@@ -283,7 +283,7 @@ static void finish(struct ev_loader *l)
 
 int evidence_load(struct evidence *out, const struct member_set *set, struct err *err)
 {
-	struct evidence e = { .set = set };
+	struct evidence e = { 0 };
 	if (load_plan(&e, set, err)) {
 		evidence_done(&e);
 		return -1;

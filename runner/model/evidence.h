@@ -92,7 +92,6 @@ struct ev_reading {
 };
 
 struct evidence {
-	const struct member_set *set; /* what it was read from, borrowed; NULL in hand-made evidence */
 	struct plan *plan;
 	struct cJSON *lock, *facts; /* NULL when missing */
 	size_t n_cells;
@@ -123,10 +122,11 @@ struct evidence {
 	char **missing; /* what is missing, cut or unreadable, each in one line */
 	size_t n_not_tested;
 	char **not_tested;
-	char error[512]; /* the tool's own error that ended the run; "" = none */
-	int error_class; /* enum err_class; 0 = none */
-	uint64_t end_ns; /* last t_ns seen anywhere */
-	void *arena;     /* interned strings */
+	char error[512];        /* the tool's own error that ended the run; "" = none */
+	int error_class;        /* enum err_class; 0 = none */
+	char evidence_root[65]; /* filled by whoever holds the members (store/bundle.h); "" = not known */
+	uint64_t end_ns;        /* last t_ns seen anywhere */
+	void *arena;            /* interned strings */
 };
 
 /* plan.json must parse (else -1: there is nothing to report on); everything else may be missing. `set` must

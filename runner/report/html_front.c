@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The first page: what came out, why, the figures that matter, every criterion, and of what run.
 #include "report/report_parts.h"
-#include "store/bundle.h"
 
 #include "report/format.h"
 
@@ -190,7 +189,6 @@ void part_identity(struct buf *b, const struct verdict *v)
 	snprintf(attempt, sizeof attempt, "%" PRIu64 "%s", ev->attempt,
 	         ev->previous_attempt_sha256[0] ? ", chained to the one before"
 	                                        : ", no earlier one is named");
-	char root[65];
 	snprintf(rules, sizeof rules, "%" PRIu64, p->rules);
 	section_open(b, "identity", "What this report is about", NULL);
 	buf_adds(b, "<dl class=\"ids\">\n");
@@ -201,9 +199,7 @@ void part_identity(struct buf *b, const struct verdict *v)
 	add_id(b, "Statistics rules", rules, "");
 	add_id(b, "Buyer's challenge", p->challenge ? p->challenge : "none in the plan", "");
 	add_id(b, "Plan file, SHA-256", p->sha256, "wide mono");
-	struct err ignored = { 0 };
-	bool known = ev->set && evidence_root_of(root, ev->set, &ignored) == 0;
-	add_id(b, "Evidence root", known ? root : NULL, "wide mono");
+	add_id(b, "Evidence root", ev->evidence_root[0] ? ev->evidence_root : NULL, "wide mono");
 	buf_adds(b, "</dl>\n");
 	section_close(b);
 }
