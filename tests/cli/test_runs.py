@@ -91,7 +91,7 @@ def test_a_limit_that_is_not_met_rejects():
     def edit(plan):
         plan["workloads"][0]["requests"] = 20
         plan["criteria"][0]["limit"] = {"value": 600, "unit": "ms"}
-        plan["candidates"][0]["engine"]["args"] += ["--ttft-ms", "700"]
+        plan["candidates"][0]["engine"]["args"] += ["--ttft-ms", "700", "--jitter-us", "60000"]
     with Trial(edit) as t:
         expect_run(t, t.lock().run(), 1, "rejected")
         check(states(t.verdict())["ttft"] == "fail", states(t.verdict()))

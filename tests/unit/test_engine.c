@@ -38,12 +38,12 @@ struct fixture {
 /* `args` in words: "--port {port} --fault cut". */
 static void fixture_init(struct fixture *f, const char *args)
 {
-	static char words[4096];
+	static char words[4096], name[] = "cpu";
 	*f = (struct fixture){ 0 };
 	snprintf(words, sizeof(words), "%s", args);
 	for (char *w = strtok(words, " "); w; w = strtok(NULL, " "))
 		f->args[f->cand.n_args++] = w;
-	f->cand.name = (char[]){ "cpu" };
+	f->cand.name = name;
 	f->cand.engine = ENGINE_SCRIPTED;
 	f->cand.launch.kind = LAUNCH_PROCESS;
 	f->cand.launch.program = scripted;
