@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two verifiers that share no line of code reach the same verdict; neither lets a signed lie pass."""
+
+import copy
+import json
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "cli")]
+
+import bundle  # noqa: E402
+import helper  # noqa: E402
+from cryptography.hazmat.primitives import serialization  # noqa: E402
+from helper import check  # noqa: E402
+from trial import Trial  # noqa: E402
+
+
+def second_opinion(t, name="out"):
+    return subprocess.run([sys.executable, os.path.join(HERE, "verify.py"), t.path(name + ".proofmark"),
+                           t.key + ".pub"], capture_output=True, text=True, timeout=120)
+
+
+def agree(t, name="out", verdict=None):
+    """Both verifiers call the bundle genuine, and with the same verdict."""
+    first, second = t.verify(name=name), second_opinion(t, name)
+    check(first.code == 0, "verify: %r" % first)
+    check(second.returncode == 0, "second verifier: %s%s" % (second.stdout, second.stderr))
+    stated = t.verdict(name)["verdict"]
+    check(("verdict %s " % stated) in second.stdout, second.stdout)
+    check(verdict in (None, stated), "want %s, got %s" % (verdict, stated))
+
+
+def add_criteria(plan):
+    """Every kind of metric and comparator that one cell can carry."""
+    where = {"workload": "chat", "prompt_tok": 16, "concurrency": 2}
+    for i, (metric, stat, cmp, value, unit) in enumerate([
+            ("ttft", "p90", "<=", 2000, "ms"), ("ttft", "max", "<", 2, "s"), ("e2e", "mean", "<=", 5, "s"),
+            ("tpot", "p50", "<=", 200, "ms"), ("itl", "p95", "<=", 900, "ms"), ("send_lag", "p90", "<=", 400, "ms"),
+            ("e2e", "p50", ">=", 100, "ms"), ("ttft", "min", ">", 80, "ms"), ("output_tok_s", "value", ">=", 1, "tok/s"),
+            ("request_s", "value", ">=", 0.1, "requests/s"), ("prefill_tok_s", "value", ">=", 1, "tok/s"),
+            ("decode_tok_s", "value", ">=", 100000, "tok/s")]):
+        plan["criteria"].append({"id": "more%d" % i, "sentence": "More %d" % i, "metric": metric, "where": where,
+                                 "statistic": stat, "comparator": cmp, "limit": {"value": value, "unit": unit},
+                                 "severity": "should" if metric == "decode_tok_s" else "must"})
+    for i, (metric, stat, cmp, value, unit) in enumerate([
+            ("completed_requests", "count", ">=", 40, "count"), ("engine_exits", "count", "==", 0, "count"),
+            ("output_length_mismatch", "count", "<=", 0, "count"), ("engine_pss_peak", "max", "<=", 1, "GiB"),
+            ("cold_start", "value", "<=", 20, "s"), ("second_cold_start", "value", "<=", 20, "s"),
+            ("second_to_first_cold_start", "value", "<=", 50, "ratio"), ("restart", "value", "<=", 20, "s"),
+            ("wall_power_mean", "mean", "<=", 100, "W")]):
+        plan["criteria"].append({"id": "run%d" % i, "sentence": "Run %d" % i, "metric": metric, "statistic": stat,
+                                 "comparator": cmp, "limit": {"value": value, "unit": unit}})
+    plan["recovery"] = {"restart": {"limit_s": 20}, "second_cold_start": {"limit_s": 20}}
+
+
+def test_every_metric_of_a_whole_run():
+    def edit(plan):
+        add_criteria(plan)
+        plan["candidates"][0]["engine"]["args"] += ["--ttft-ms", "150", "--jitter-us", "30000"]
+    with Trial(edit) as t:
+        t.lock().run()
+        agree(t)
+
+
+def test_failed_requests_and_a_limit_that_is_not_met():
+    def edit(plan):
+        plan["waivers"] = [{"criterion": "failed", "reason": "known", "owner": "tests", "expires": "2200-01-01"}]
+    with Trial(edit) as t:
+        t.lock().faults("--fault http500:every=2 --fault cut:every=3")
+        t.run()
+        agree(t)
+
+
+def test_damaged_answers_and_an_engine_that_dies():
+    with Trial() as t:
+        t.lock().faults("--fault corrupt-text:match=capital")
+        t.run("damaged")
+        agree(t, "damaged", "rejected")
+        t.faults("--fault die:from=20")
+        t.run("died")
+        agree(t, "died", "rejected")
+
+
+def test_open_loop_and_two_workloads():
+    def edit(plan):
+        more = copy.deepcopy(plan["workloads"][0])
+        more.update(name="open", concurrency=[0], requests=60, critical=False, looks=2)
+        more["class"] = "serving"
+        more["arrival"] = {"kind": "poisson", "rate_rps": 50, "seed": 7}
+        plan["workloads"].append(more)
+        plan["criteria"].append({"id": "open", "sentence": "Open loop", "metric": "ttft",
+                                 "where": {"workload": "open", "cells": "all"}, "statistic": "p50",
+                                 "comparator": "<=", "limit": {"value": 2, "unit": "s"}})
+    with Trial(edit) as t:
+        t.lock().run()
+        agree(t)
+
+
+def load_bundle(t):
+    with open(t.path("out.proofmark"), "rb") as f, open(t.key + ".pub", "rb") as k:
+        return bundle.read(f.read(), k.read())
+
+
+def write_bundle(t, files, statement):
+    with open(t.key, "rb") as f:
+        key = serialization.load_pem_private_key(f.read(), None)
+    t.write("out.proofmark", bundle.write(files, statement, key))
+
+
+def test_a_bundle_that_the_second_program_wrote_is_genuine():
+    with Trial() as t:
+        t.lock().run()
+        statement, files = load_bundle(t)
+        write_bundle(t, files, statement)
+        agree(t)
+
+
+def test_a_wrong_verdict_under_a_valid_signature_is_refused_by_both():
+    with Trial() as t:
+        t.lock().faults("--fault http500:every=2")
+        t.run()
+        check(t.verdict()["verdict"] == "rejected", t.verdict()["verdict"])
+        statement, files = load_bundle(t)
+        lie = json.loads(files["verdict.json"])
+        lie["verdict"] = statement["predicate"]["verdict"] = "accepted"
+        lie["criteria"][1]["state"] = "pass"
+        files["verdict.json"] = (json.dumps(lie, indent=1) + "\n").encode()
+        write_bundle(t, files, statement)
+        first, second = t.verify(), second_opinion(t)
+        check(first.code == 1 and "verdict.json" in first.err, "verify: %r" % first)
+        check(second.returncode == 1 and "differs: verdict" in second.stdout, second.stdout)
+
+
+def test_wrong_rows_under_a_valid_signature_are_recomputed():
+    """Who signs can lie about what happened; the verdict still has to be the one that the rows give."""
+    with Trial() as t:
+        t.lock().run()
+        path = t.path("out", "requests.jsonl")
+        with open(path, encoding="utf-8") as f:
+            rows = f.read().replace('"http":200,"outcome":"ok","finish":"length"',
+                                    '"http":200,"outcome":"truncated","finish":"length"')
+        t.write(os.path.join("out", "requests.jsonl"), rows.encode())
+        r = helper.run("seal", t.path("out"), "--key", t.key)
+        check(r.code == 0, "seal: %r" % r)
+        check(t.verdict()["verdict"] == "rejected", t.verdict()["verdict"])
+        agree(t)
+
+
+helper.main(globals())
