@@ -195,10 +195,10 @@ static int run_verify(const struct parsed *p, struct err *err)
 		                 err);
 	if (!rc) {
 		rc = verify_opened(p, b, &proof, err);
+		if (rc < 0)
+			err_wrap(err, "%s", p->args[0]);
 		bundle_close(b);
 	}
-	if (rc < 0)
-		err_wrap(err, "%s", p->args[0]);
 	keys_done(&keys);
 	return rc;
 }

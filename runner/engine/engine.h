@@ -73,4 +73,12 @@ warn_unused int engine_argv(char ***argv, size_t *n, const struct engine_start_s
                             struct err *err);
 void engine_argv_free(char **argv); /* accepts NULL */
 
+/* Overwrites with '*', byte for byte, every value that the plan takes from outside (from_env, from_file,
+ * api_key) and that stands in the engine's output behind `spec->log_fd`: an engine may print its key, a
+ * bundle may not hold it. Returns how many places, -1 with err when the file cannot be cleaned. Call when no
+ * engine writes any more. */
+warn_unused int64_t engine_log_blank(const struct engine_start_spec *spec, struct err *err);
+/* The same for one text of ours, such as what a server answered. */
+void engine_text_blank(char *text, const struct engine_run *r);
+
 #endif

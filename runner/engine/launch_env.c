@@ -137,18 +137,27 @@ fail:
 	return -1;
 }
 
-static void blank_one(char *line, const char *secret)
+static uint64_t blank_one(char *data, size_t data_len, const char *secret)
 {
 	size_t len = secret ? strlen(secret) : 0;
+	uint64_t n = 0;
 	if (len < 4) /* "1" is no secret, and would blank every digit */
-		return;
-	for (char *at = line; (at = strstr(at, secret)); at += len)
+		return 0;
+	char *end = data + data_len;
+	for (char *at = data; (at = memmem(at, (size_t)(end - at), secret, len)); at += len, n++)
 		memset(at, '*', len);
+	return n;
+}
+
+uint64_t launch_blank_bytes(char *data, size_t len, const struct launch_env *env)
+{
+	uint64_t n = blank_one(data, len, env->bearer);
+	for (size_t i = 0; env->secrets && env->secrets[i]; i++)
+		n += blank_one(data, len, env->secrets[i]);
+	return n;
 }
 
 void launch_blank_secrets(char *line, const struct launch_env *env)
 {
-	for (size_t i = 0; env->secrets && env->secrets[i]; i++)
-		blank_one(line, env->secrets[i]);
-	blank_one(line, env->bearer);
+	launch_blank_bytes(line, strlen(line), env);
 }

@@ -2,10 +2,12 @@
 /* What an engine said last, and what to do about it. */
 #include "engine/launch_parts.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -126,4 +128,32 @@ void launch_last_line(char line[LAUNCH_TEXT_BYTES], const char **hint, int log_f
 		return;
 	launch_blank_secrets(last, env);
 	snprintf(line, LAUNCH_TEXT_BYTES, "%.240s", last);
+}
+
+int64_t engine_log_blank(const struct engine_start_spec *spec, struct err *err)
+{
+	struct launch_env env;
+	struct stat st;
+	char path[64];
+	int64_t n = 0;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", spec->log_fd);
+	auto_fd fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st))
+		return err_sys(err, ERR_ENV, errno, "engine.log: cannot open");
+	if (st.st_size == 0)
+		return 0;
+	if (launch_env_make(&env, spec, err))
+		return -1;
+	if ((env.secrets && env.secrets[0]) || env.bearer) {
+		size_t len = (size_t)st.st_size;
+		char *map = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		if (map == MAP_FAILED) {
+			n = err_sys(err, ERR_ENV, errno, "engine.log: cannot map");
+		} else {
+			n = (int64_t)launch_blank_bytes(map, len, &env);
+			munmap(map, len);
+		}
+	}
+	launch_env_done(&env);
+	return n;
 }

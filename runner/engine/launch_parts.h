@@ -29,6 +29,8 @@ warn_unused int launch_env_make(struct launch_env *env, const struct engine_star
                                 struct err *err);
 void launch_env_done(struct launch_env *env); /* wipes */
 void launch_blank_secrets(char *line, const struct launch_env *env);
+/* Any bytes; returns how many places. */
+uint64_t launch_blank_bytes(char *data, size_t len, const struct launch_env *env);
 
 /* --- launch_port.c --- */
 

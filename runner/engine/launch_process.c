@@ -21,6 +21,11 @@ struct engine_run {
 	bool stopped;
 };
 
+void engine_text_blank(char *text, const struct engine_run *r)
+{
+	launch_blank_secrets(text, &r->env);
+}
+
 void engine_free(struct engine_run *r)
 {
 	if (!r)

@@ -104,6 +104,7 @@ int phase_recover(struct trial *t, struct err *err)
 int phase_stop(struct trial *t, struct err *err)
 {
 	stop_engine(t, false);
+	blank_engine_log(t);
 	return 0;
 }
 

@@ -49,6 +49,7 @@ static int take(void *ctx, struct record *rec, const uint8_t *tokens, size_t tok
                 size_t text_len)
 {
 	struct sink *s = ctx;
+	engine_text_blank(rec->detail, s->t->engine); /* a server may echo the key that it refused */
 	if (rundir_record(s->t->dir, rec, tokens, tokens_len))
 		return -1;
 	return s->control ? keep_control(s, rec, text, text_len) : 0;

@@ -58,6 +58,7 @@ int run_controls(struct trial *t, const char *round, struct err *err);
 int pin_started_engine(struct trial *t, struct err *err);
 int write_facts(struct trial *t, struct err *err);
 void say_not_tested(struct trial *t, const char *what, const char *reason);
+void blank_engine_log(struct trial *t);
 void ui_line(const struct trial *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 bool stopped(const struct trial *t); /* Ctrl-C was pressed */
 

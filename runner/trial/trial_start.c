@@ -158,21 +158,38 @@ static void event_time(struct json_out *o, const char *key, uint64_t ns)
 		jo_u64(o, key, ns);
 }
 
+static struct engine_start_spec engine_spec(const struct trial *t)
+{
+	return (struct engine_start_spec){
+		.cand = t->spec->cand,
+		.ops = t->ops,
+		.plan_dir = t->plan_dir,
+		.model_file = t->model_file,
+		.model_id = t->spec->plan->model.id,
+		.run_dir = t->spec->run_dir,
+		.log_fd = rundir_log_fd(t->dir),
+		.stop = t->spec->drain,
+	};
+}
+
+/* An engine may print the secrets that it was given; the run directory may not hold them. */
+void blank_engine_log(struct trial *t)
+{
+	struct err err = { 0 };
+	struct engine_start_spec spec = engine_spec(t);
+	int64_t n = t->ops ? engine_log_blank(&spec, &err) : 0;
+	if (n < 0)
+		ui_line(t, "engine.log may hold secrets, look at it before you pass it on: %s", err.msg);
+	else if (n > 0)
+		ui_line(t, "engine.log: %lld secret values were overwritten with '*'", (long long)n);
+}
+
 /* Starts, waits, tells the journal and the sampler. */
 int start_engine(struct trial *t, const char *why, struct err *err)
 {
 	const struct trial_spec *s = t->spec;
 	struct engine_times times = { REC_NONE, REC_NONE, REC_NONE };
-	struct engine_start_spec spec = {
-		.cand = s->cand,
-		.ops = t->ops,
-		.plan_dir = t->plan_dir,
-		.model_file = t->model_file,
-		.model_id = s->plan->model.id,
-		.run_dir = s->run_dir,
-		.log_fd = rundir_log_fd(t->dir),
-		.stop = s->drain,
-	};
+	struct engine_start_spec spec = engine_spec(t);
 	struct json_out *o;
 	t->start++;
 	if (s->cand->launch.kind != LAUNCH_ATTACH) {
@@ -236,15 +253,7 @@ void stop_engine(struct trial *t, bool killed_by_us)
 static void keep_argv(struct trial *t)
 {
 	struct err ignored = { 0 };
-	struct engine_start_spec spec = {
-		.cand = t->spec->cand,
-		.ops = t->ops,
-		.plan_dir = t->plan_dir,
-		.model_file = t->model_file,
-		.model_id = t->spec->plan->model.id,
-		.run_dir = t->spec->run_dir,
-		.log_fd = -1,
-	};
+	struct engine_start_spec spec = engine_spec(t);
 	if (t->spec->cand->launch.kind == LAUNCH_PROCESS &&
 	    engine_argv(&t->argv, &t->n_argv, &spec, 0, &ignored))
 		t->n_argv = 0;
