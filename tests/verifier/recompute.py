@@ -73,7 +73,7 @@ class Cell:
         tail = "c%d" % concurrency if self.closed else kind + "%.9g" % workload["arrival"].get("rate_rps", 0)
         if not self.closed and len(workload.get("concurrency", [0])) > 1:
             tail += "-c%d" % concurrency
-        self.id = "%s/%din/%dout/%s" % (workload["name"], prompt_tok, workload["output_tok"], tail)
+        self.id = "/".join([workload["name"], f"{prompt_tok}in", f"{workload['output_tok']}out", tail])
         wanted = (workload.get("critical_prompt_tok", workload["prompt_tok"][-1]),
                   workload.get("critical_concurrency", workload.get("concurrency", [0])[-1]))
         self.critical = bool(workload.get("critical")) and wanted == (prompt_tok, concurrency)
