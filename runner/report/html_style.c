@@ -47,7 +47,7 @@ const char *const html_style[] = {
 	".why{margin:16px 0 0;padding:0 0 0 18px}.why li{margin:3px 0}\n"
 	".classes{display:flex;flex-wrap:wrap;gap:6px 22px;margin:16px 0 0;font-size:14px}\n",
 	/* headline figures */
-	".figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(158px,1fr));gap:1px;"
+	".figures{display:grid;grid-template-columns:repeat(6,1fr);gap:1px;"
 	"background:var(--line);border:1px solid var(--line);border-radius:10px;overflow:hidden;"
 	"margin:20px 0 0}\n"
 	".figures div{background:var(--card);padding:14px 18px 12px}\n"
@@ -111,7 +111,8 @@ const char *const html_style[] = {
 	"svg .band{fill:var(--accent);opacity:.06}svg .band.odd{opacity:.13}\n"
 	"svg .bar-ok{fill:var(--accent-soft)}svg .bar-bad{fill:var(--fail)}\n"
 	"footer{color:var(--faint);font-size:12.5px;margin:28px 2px 0}\n"
-	"@media (max-width:720px){main{padding:22px 14px 40px}section{padding:20px 16px}.two,"
+	"@media (max-width:1060px){.figures{grid-template-columns:repeat(3,1fr)}}\n"
+	"@media (max-width:720px){.figures{grid-template-columns:repeat(2,1fr)}main{padding:22px 14px 40px}section{padding:20px 16px}.two,"
 	".ids{grid-template-columns:1fr}h1{font-size:23px}.criteria thead{display:none}.criteria,"
 	".criteria tbody{display:block}.criteria tr{display:grid;grid-template-columns:30px repeat(4,1fr);"
 	"border-bottom:1px solid var(--hair);padding:10px 0}.criteria tr.group{display:block;padding:0}"
