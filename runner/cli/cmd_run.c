@@ -54,13 +54,29 @@ static char *default_dir(const struct plan *plan)
 	return str_fmt("runs/%s-%s", plan->id, now);
 }
 
+/* Reasons that only repeat a criterion's own line are left out. */
+static void print_because(const struct verdict *v)
+{
+	for (size_t i = 0; i < v->n_reasons; i++) {
+		bool told = false;
+		for (size_t k = 0; k < v->n_criteria && !told; k++) {
+			const char *id = v->criteria[k].crit->id;
+			size_t len = strlen(id);
+			told = strncmp(v->reasons[i], id, len) == 0 && v->reasons[i][len] == ':';
+		}
+		if (!told)
+			printf("because      %s\n", v->reasons[i]);
+	}
+}
+
 static void print_verdict(const struct verdict *v, const char *run_dir, const char *bundle)
 {
-	for (size_t i = 0; i < v->n_criteria; i++)
+	for (size_t i = 0; i < v->n_criteria; i++) {
+		bool again = i && strcmp(v->criteria[i].reason, v->criteria[i - 1].reason) == 0;
 		printf("%-12s %s: %s\n", state_words[v->criteria[i].state], v->criteria[i].crit->id,
-		       v->criteria[i].reason);
-	for (size_t i = 0; i < v->n_reasons; i++)
-		printf("because      %s\n", v->reasons[i]);
+		       again ? "the same" : v->criteria[i].reason);
+	}
+	print_because(v);
 	printf("report       %s/report.html\n", run_dir);
 	if (bundle)
 		printf("bundle       %s\n", bundle);
