@@ -38,6 +38,7 @@ void member_set_done(struct member_set *s); /* unmaps and frees */
  * soundness    cell, send_lag_p50_ns …_p99_ns …_max_ns, loop_lag_p50_ns …_p99_ns …_max_ns, loop_lag_n,
  *              client_cpu_ns, wall_ns, steal_ticks, total_ticks, max_in_flight
  * not_tested   what, reason           difference what, locked, found           disk_full where
+ * label        label: as those of run_begin, found out later
  * interrupt    signal                 error      class, message                run_end status ("complete"|…)
  * ------------------------------------------------------------------------------------------------------- */
 

@@ -44,6 +44,15 @@ static void on_run_begin(struct ev_loader *l, const struct cJSON *o, uint64_t t_
 	}
 }
 
+/* What turned out to be no real engine only after it had answered. */
+static void on_label(struct ev_loader *l, const struct cJSON *o, uint64_t t_ns)
+{
+	if (json_str(o, "label"))
+		ev_add_line(l, &l->e->labels, &l->e->n_labels, &l->cap_labels, json_str(o, "label"));
+	else
+		ev_miss(l, "want a text in \"label\"");
+}
+
 static void on_phase_begin(struct ev_loader *l, const struct cJSON *o, uint64_t t_ns)
 {
 	struct evidence *e = l->e;
@@ -337,6 +346,7 @@ static const struct {
 	{ "interrupt", on_interrupt },
 	{ "error", on_error },
 	{ "run_end", on_run_end },
+	{ "label", on_label },
 };
 
 static void take_event(struct ev_loader *l, const struct cJSON *o)

@@ -197,7 +197,7 @@ static int lock_candidate_make(struct lock_candidate *c, const struct lock_spec 
 		return err_wrap(err, "candidate %s", cand->name);
 	if (!spec->start || !driven)
 		return 0;
-	if (spec->line)
+	if (spec->line && cand->launch.kind == LAUNCH_PROCESS)
 		spec->line(spec->ctx, "starting the engine once, to hash the files that it really loads");
 	return lock_start_once(c, spec, cand, plan_dir, err) ? err_wrap(err, "candidate %s", cand->name) : 0;
 }
@@ -290,21 +290,31 @@ int phase_pin(struct trial *t, struct err *err)
 	return rc ? rc : refuse(&d, err);
 }
 
-/* Once it serves: what its processes have mapped, against the lock. */
+static void compare_told(struct differ *d, const char *what, const char *locked, const char *found)
+{
+	if (locked && (!found || strcmp(locked, found) != 0))
+		say_difference(d, what, locked, found);
+}
+
+/* Once it serves: what it says of itself and what its processes have mapped, against the lock. */
 int pin_started_engine(struct trial *t, struct err *err)
 {
 	const struct trial_spec *s = t->spec;
 	struct differ d = { .t = t };
 	const struct lock_candidate *locked = lock_candidate_find(s->lock, s->cand->name);
+	if (locked) {
+		compare_told(&d, "engine version told", locked->engine_version_told, t->identity.version);
+		compare_told(&d, "engine build told", locked->engine_build_told, t->identity.build);
+	}
 	if (engine_pid(t->engine) <= 0)
-		return 0;
+		return refuse(&d, err);
 	if (pin_engine_running(&t->found, engine_pid(t->engine), s->plan, t->plan_dir, !s->no_cache, err))
 		return -1;
 	if (!locked || !locked->started) {
 		say_not_tested(t, "engine files against the lock",
 		               "the lock was made without starting the engine, so it does not name the files "
 		               "it loads");
-		return 0;
+		return refuse(&d, err);
 	}
 	lock_compare_files(locked->files, locked->n_files, t->found.files, t->found.n_files,
 	                   1u << LOCK_MAPPED | 1u << LOCK_ARGUMENT, say_difference, &d);

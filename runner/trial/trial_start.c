@@ -259,6 +259,16 @@ static void keep_argv(struct trial *t)
 		t->n_argv = 0;
 }
 
+/* A scripted engine behind a URL is still no engine: it names itself in its build. */
+static void say_what_it_is(struct trial *t)
+{
+	if (t->ops->label || !t->identity.build || strncmp(t->identity.build, "scripted", 8) != 0)
+		return;
+	struct json_out *o = rundir_event(t->dir, "label");
+	jo_str(o, "label", "scripted engine");
+	rundir_event_end(t->dir);
+}
+
 int phase_start(struct trial *t, struct err *err)
 {
 	struct err ignored = { 0 };
@@ -267,6 +277,7 @@ int phase_start(struct trial *t, struct err *err)
 		return -1;
 	if (t->ops->identity && t->ops->identity(engine_http(t->engine), &t->identity, &ignored))
 		ui_line(t, "the server does not say what it is: %s", ignored.msg);
+	say_what_it_is(t);
 	if (pin_started_engine(t, err))
 		return -1;
 	return write_facts(t, err);

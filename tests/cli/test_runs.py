@@ -5,11 +5,14 @@
 import glob
 import json
 import os
+import re
 import signal
+import subprocess
 import time
 
 import helper
 from helper import check, expect_error, run, start, finish
+import trial
 from trial import Trial
 
 
@@ -311,6 +314,24 @@ def test_no_secret_reaches_a_file_or_the_screen():
             if os.path.isfile(path):
                 with open(path, "rb") as f:
                     check(secret.encode() not in f.read(), path)
+
+
+def test_a_scripted_engine_behind_a_url_is_still_no_engine():
+    server = subprocess.Popen([trial.ENGINE, "--port", "0"], stdout=subprocess.PIPE, text=True)
+    try:
+        url = re.search(r"http://\S+", server.stdout.readline()).group()
+
+        def edit(plan):
+            plan["candidates"][0]["engine"] = {"kind": "attach", "launch": {"attach": {"url": url}}}
+        with Trial(edit) as t:
+            r = t.lock().run()
+            check(r.code == 3 and "scripted engine" in r.out, repr(r))
+            check(t.verdict()["labels"] == ["scripted engine"], t.verdict()["labels"])
+            server.kill()
+            check(t.run("gone").code == 5, "a server that is gone")
+    finally:
+        server.kill()
+        server.wait()
 
 
 def test_verify_needs_a_key_and_refuses_a_test_key():

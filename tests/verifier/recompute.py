@@ -615,7 +615,7 @@ def common(run):
             run.status != "complete" and not run.interrupted and not different):
         out.append("error")
     wall, about = wall_ns(run.begin["wall"]), run.plan["plan"]
-    if run.begin.get("labels") or any(k in about and wall < wall_ns(about[k]) for k in ("valid_from", "not_before")) \
+    if run.begin.get("labels") or run.by("label") or any(k in about and wall < wall_ns(about[k]) for k in ("valid_from", "not_before")) \
             or ("valid_until" in about and wall > wall_ns(about["valid_until"])):
         out.append("inconclusive")
     cell = next((c for c in run.cells if c.critical), None)
