@@ -12,6 +12,9 @@
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 
+/* A closed loop opens one stream after the other: a connection costs about half of this, and a burst that no
+ * client can send at once would only show up as a late client. */
+#define OPENING_STEP_NS (200 * NS_PER_US)
 #define TICK_NS (20 * NS_PER_MS)
 #define PROGRESS_NS (250 * NS_PER_MS)
 #define DEATH_GRACE_NS (2 * NS_PER_S)
@@ -59,10 +62,19 @@ static void close_schedule(struct cell_run *r, const char *why)
 
 /* --- schedule ------------------------------------------------------------------------------------------ */
 
+/* In order of due time: nearly always at the end; during the opening a quick answer may come due before slots
+ * that have not had their first turn. */
 static void wait_push(struct cell_run *r, struct slot *s, uint64_t due_ns)
 {
 	struct waiting *w = &r->waiting;
-	size_t at = (w->head + w->n++) % r->ld.max_slots;
+	size_t max = r->ld.max_slots, at = (w->head + w->n++) % max;
+	for (size_t i = w->n - 1; i > 0; i--) {
+		size_t before = (w->head + i - 1) % max;
+		if (w->ring[before].due_ns <= due_ns)
+			break;
+		w->ring[at] = w->ring[before];
+		at = before;
+	}
 	w->ring[at].slot = s;
 	w->ring[at].due_ns = due_ns;
 }
@@ -380,7 +392,7 @@ static void begin(struct cell_run *r)
 	timerfd_settime(ld->tick_fd, TFD_TIMER_ABSTIME, &tick, NULL);
 	if (is_closed_loop(r)) {
 		for (size_t i = 0; i < ld->n_slots; i++)
-			wait_push(r, ld->slots[i], r->start_ns);
+			wait_push(r, ld->slots[i], r->start_ns + i * OPENING_STEP_NS);
 	} else {
 		schedule_init(&r->open, spec->arrival, spec->rate_rps, spec->seed);
 		r->open_due_ns = r->start_ns + schedule_next_ns(&r->open);

@@ -45,7 +45,8 @@ struct record {
 	enum rec_kind kind;
 	uint64_t start;   /* number of the engine start that served it, from 1 */
 	uint64_t slot;    /* closed loop: which of the N; open loop 0 */
-	uint64_t due_ns;  /* scheduled send time; closed loop: when the slot became free (plus think time) */
+	uint64_t due_ns;  /* scheduled send time; closed loop: when the slot became free (plus think time), at
+	                     first slot x 0.2 ms */
 	uint64_t sent_ns; /* first byte handed to the connection logic */
 	uint64_t conn_ns; /* connection established; REC_NONE when one was re-used */
 	uint64_t first_byte_ns, first_token_ns, first_content_ns, last_token_ns, end_ns;
