@@ -453,7 +453,9 @@ class Judged:
 
     def quantile(self, s, num, den):
         self.value = s.at_rank(nearest(s.n, num, den), self.small)
-        eff = rules.n_eff(s.values) * s.n / len(s.values) if len(s.values) >= 2 else float(s.n)
+        limit = math.floor(self.limit + 0.5)
+        near = [max(v, limit / 5) if self.small else min(v, limit * 5.0) for v in s.values]
+        eff = rules.n_eff(near) * s.n / len(s.values) if len(s.values) >= 2 else float(s.n)
         n, t, scale = s.n, self.t, 1.0
         if 0 < eff < s.n / 2:
             n = math.floor(eff)
