@@ -159,6 +159,8 @@ static void count_length_mismatch(struct judge *j, struct crit_result *r, const 
 		const struct cell_result *c = &j->v->cells[pick->cells[i]];
 		if (!c->cell->wl->force_output)
 			continue;
+		r->n += c->n_completed;
+		r->t += c->n_length_mismatch;
 		if (c->n_completed && c->output_tok == REC_NONE) {
 			crit_say(r, STATE_NOT_TESTED,
 			         "not measurable in %.120s: some answers came without a token count by the "
@@ -166,8 +168,6 @@ static void count_length_mismatch(struct judge *j, struct crit_result *r, const 
 			         c->cell->id);
 			return;
 		}
-		r->n += c->n_completed;
-		r->t += c->n_length_mismatch;
 	}
 	if (r->n)
 		crit_compare(r, (double)r->t);

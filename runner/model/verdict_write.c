@@ -210,7 +210,7 @@ static void put_cell(struct json_out *o, const struct cell_result *c)
 	put_text(o, "invalid_reason", c->invalid_reason);
 	put_text(o, "stopped_by", c->st->stopped_by);
 	put_cell_counts(o, c);
-	jo_u64(o, "window_ns", c->window_ns);
+	put_ns(o, "window_ns", c->window_ns ? c->window_ns : REC_NONE);
 	put_num(o, "prefill_tok_s", c->prefill_tok_s);
 	put_num(o, "decode_tok_s", c->decode_tok_s);
 	put_num(o, "output_tok_s", c->output_tok_s);
