@@ -79,12 +79,20 @@ double stat_autocorrelation(const double *x, size_t n, size_t k)
 #define LAGS_MAX 2000
 #define LAG_WORK_MAX 200000000u // multiplications: keeps 10^6 values under a second
 
+static bool all_equal(const double *x, size_t n)
+{
+	size_t i = 1;
+	while (i < n && !(x[i] < x[0]) && !(x[i] > x[0]))
+		i++;
+	return i == n;
+}
+
 double stat_n_eff(const double *x, size_t n)
 {
 	if (n < 2)
 		return (double)n;
 	double mean = mean_of(x, n), var = product_sum(x, n, 0, mean), sum = 0;
-	if (!(var > 0))
+	if (!(var > 0) || all_equal(x, n)) /* the mean of equal values may miss them by its last bit */
 		return (double)n;
 	for (size_t k = 1; k < n && k <= LAGS_MAX && k <= LAG_WORK_MAX / n; k++) {
 		double rho = product_sum(x, n, k, mean) / var;

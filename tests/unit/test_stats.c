@@ -356,6 +356,10 @@ static void dependent_values_count_for_less(void **state)
 	assert_int_equal(n, 20);
 	static const double flat[] = { 5, 5, 5, 5 };
 	near(stat_n_eff(flat, 4), 4, 0, "no variance");
+	double odd[99]; /* their mean is off by a last bit, which is no variance */
+	for (size_t i = 0; i < LEN(odd); i++)
+		odd[i] = 66600000.2;
+	near(stat_n_eff(odd, LEN(odd)), 99, 0, "equal values with a rounded mean");
 	near(stat_n_eff(flat, 1), 1, 0, "one value");
 	near(stat_n_eff(NULL, 0), 0, 0, "no value");
 }

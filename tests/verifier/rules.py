@@ -94,7 +94,7 @@ def n_eff(values):
     mean = math.fsum(values) / n
     d = [v - mean for v in values]
     var = math.fsum(x * x for x in d)
-    if var <= 0:
+    if var <= 0 or min(values) == max(values):
         return float(n)
     total = 0.0
     for k in range(1, min(n - 1, 2000, int(2e8 / n)) + 1):
