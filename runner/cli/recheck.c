@@ -19,7 +19,8 @@ static bool same_number(double a, double b)
 	bool whole = fabs(a) < 9007199254740992.0 && fabs(b) < 9007199254740992.0 && a >= floor(a) &&
 	             a <= floor(a) && b >= floor(b) && b <= floor(b);
 	double scale = fabs(a) > fabs(b) ? fabs(a) : fabs(b);
-	return whole ? !(a < b) && !(a > b) : fabs(a - b) <= 1e-9 * scale;
+	/* one unit of the last of 9 digits: where another machine's last bit tips the rounding */
+	return whole ? !(a < b) && !(a > b) : fabs(a - b) <= 1.01e-8 * scale;
 }
 
 static bool differs(char where[300], const char *path, const struct cJSON *stated, const struct cJSON *found)

@@ -20,7 +20,7 @@ warn_unused int recheck_bundle(struct recheck *out, const struct bundle *b, cons
                                struct err *err);
 void recheck_done(struct recheck *r);
 
-/* Two JSON values: integers exactly, other numbers to 1e-9 relative, texts and structure exactly. Counts
+/* Two JSON values: integers exactly, other numbers to 1e-8 relative, texts and structure exactly. Counts
  * equal leaves into *n. False: `where` names the first difference. */
 bool json_same(const struct cJSON *stated, const struct cJSON *found, size_t *n, char where[300]);
 

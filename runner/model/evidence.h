@@ -56,12 +56,13 @@ struct ev_start {
 struct ev_cell_state {
 	const struct cell *cell; /* points into evidence.cells */
 	bool begun, ended;
-	uint64_t planned, scheduled, done, wall_ns;
+	uint64_t planned, scheduled, done, load_wall_ns; /* as the begin and the end tell */
 	char stopped_by[16];
 	bool has_soundness;
 	uint64_t send_lag_p50_ns, send_lag_p99_ns, send_lag_max_ns;
-	uint64_t loop_lag_p50_ns, loop_lag_p99_ns, loop_lag_max_ns, loop_lag_n;
-	uint64_t client_cpu_ns, steal_ticks, total_ticks, max_in_flight;
+	uint64_t loop_lag_p50_ns, loop_lag_p99_ns, loop_lag_max_ns,
+		loop_lag_n; /* REC_NONE when n is 0 or not told */
+	uint64_t client_cpu_ns, wall_ns, steal_ticks, total_ticks, max_in_flight;
 };
 
 struct ev_phase {

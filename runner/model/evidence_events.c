@@ -227,23 +227,27 @@ static void on_cell_begin(struct ev_loader *l, const struct cJSON *o, uint64_t t
 		return;
 	if (st->begun)
 		ev_miss(l, "inconsistent: cell %s began before", st->cell->id);
+	if (!ev_u64(l, o, "planned", &st->planned))
+		return;
 	st->begun = true;
-	if (ev_u64(l, o, "planned", &st->planned) && st->planned != st->cell->requests)
+	if (st->planned != st->cell->requests)
 		ev_miss(l, "inconsistent: cell %s of %" PRIu64 " requests, the plan says %" PRIu64,
 		        st->cell->id, st->planned, st->cell->requests);
 }
 
 static void on_cell_end(struct ev_loader *l, const struct cJSON *o, uint64_t t_ns)
 {
-	struct ev_cell_state *st = cell_of(l, o);
+	struct ev_cell_state *st = cell_of(l, o), told;
 	if (!st)
 		return;
 	if (!st->begun || st->ended)
 		ev_miss(l, "inconsistent: cell %s ended without a begin", st->cell->id);
-	if (ev_u64(l, o, "scheduled", &st->scheduled) && ev_u64(l, o, "done", &st->done) &&
-	    ev_str(l, o, "stopped_by", st->stopped_by, sizeof(st->stopped_by)) &&
-	    ev_u64(l, o, "wall_ns", &st->wall_ns))
-		st->ended = true;
+	told = *st;
+	told.ended = true;
+	if (!st->ended && ev_u64(l, o, "scheduled", &told.scheduled) && ev_u64(l, o, "done", &told.done) &&
+	    ev_str(l, o, "stopped_by", told.stopped_by, sizeof(told.stopped_by)) &&
+	    ev_u64(l, o, "wall_ns", &told.load_wall_ns))
+		*st = told;
 }
 
 static void on_soundness(struct ev_loader *l, const struct cJSON *o, uint64_t t_ns)
@@ -276,6 +280,8 @@ static void on_soundness(struct ev_loader *l, const struct cJSON *o, uint64_t t_
 	for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
 		all &= ev_u64_or_none(l, o, wanted[i].key, wanted[i].at);
 	st->has_soundness = all;
+	if (!st->loop_lag_n || st->loop_lag_n == REC_NONE)
+		st->loop_lag_p50_ns = st->loop_lag_p99_ns = st->loop_lag_max_ns = REC_NONE;
 }
 
 static void on_not_tested(struct ev_loader *l, const struct cJSON *o, uint64_t t_ns)

@@ -141,8 +141,12 @@ static void take_control(struct ev_loader *l, const struct cJSON *o)
 		ev_miss(l, "inconsistent: control %" PRIu64 ", want %" PRIu64, i, l->next_control);
 	l->next_control = i + 1;
 	const char *text = json_str(o, "text");
+	if (!text && !cJSON_IsNull(json_get(o, "text"))) {
+		ev_miss(l, "want a text or null in \"text\"");
+		return;
+	}
 	if (!text && c.outcome == OUTCOME_OK)
-		ev_miss(l, "want a text in \"text\"");
+		ev_miss(l, "inconsistent: ok without a text");
 	c.text_len = text ? strlen(text) : 0;
 	c.text = ev_keep(l, text ? text : "", c.text_len);
 	check_control(l, &c);
@@ -181,6 +185,10 @@ static void take_reading(struct ev_loader *l, const struct cJSON *o)
 	}
 	if (!value || (!cJSON_IsNull(value) && !json_num(o, "value", &r.value))) {
 		ev_miss(l, "want a number or null in \"value\"");
+		return;
+	}
+	if (!phase && !cJSON_IsNull(json_get(o, "phase"))) {
+		ev_miss(l, "want a text or null in \"phase\"");
 		return;
 	}
 	r.name = ev_word(l, name);

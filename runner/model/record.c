@@ -149,7 +149,8 @@ static bool take_u64(struct scan *s, uint64_t *out)
 		    __builtin_add_overflow(v, (uint64_t)(*s->p - '0'), &v))
 			return false;
 	*out = v;
-	return s->p > start && (*start != '0' || s->p == start + 1);
+	/* beyond 2^53 other readers of JSON see another number */
+	return v < UINT64_C(1) << 53 && s->p > start && (*start != '0' || s->p == start + 1);
 }
 
 static int hex_digit(char c)

@@ -402,8 +402,7 @@ static void judge_soundness(struct judge *j, size_t cell)
 	struct cell_result *c = &j->v->cells[cell];
 	const struct ev_cell_state *st = c->st;
 	/* our own records decide; the journal's figure counts only where it is worse */
-	uint64_t send_ns = c->send_lag.p99_ns,
-		 loop_ns = st->has_soundness && st->loop_lag_n ? st->loop_lag_p99_ns : REC_NONE;
+	uint64_t send_ns = c->send_lag.p99_ns, loop_ns = st->has_soundness ? st->loop_lag_p99_ns : REC_NONE;
 	if (send_ns != REC_NONE && st->has_soundness && st->send_lag_p99_ns != REC_NONE &&
 	    st->send_lag_p99_ns > send_ns)
 		send_ns = st->send_lag_p99_ns;
@@ -429,7 +428,7 @@ enum whole cell_whole(const struct judge *j, size_t cell)
 		c->requests && strcmp(st->stopped_by, "complete") == 0 && st->scheduled == c->requests;
 	bool time_up = !c->requests &&
 	               (strcmp(st->stopped_by, "duration") == 0 || strcmp(st->stopped_by, "complete") == 0) &&
-	               (double)st->wall_ns >= 0.99e9 * c->duration_s;
+	               (double)st->load_wall_ns >= 0.99e9 * c->duration_s;
 	if (!all_sent && !time_up)
 		return CELL_CUT;
 	return j->v->cells[cell].n_cancelled ? CELL_STOPPED : CELL_WHOLE;

@@ -67,7 +67,7 @@ static void put_run(struct json_out *o, const struct evidence *ev)
 	put_text(o, "version", ev->version);
 	put_text(o, "binary_sha256", ev->binary_sha256);
 	put_text(o, "clock_source", ev->clock_source);
-	jo_u64(o, "attempt", ev->attempt);
+	put_ns(o, "attempt", ev->attempt ? ev->attempt : REC_NONE);
 	put_text(o, "previous_attempt_sha256", ev->previous_attempt_sha256);
 	jo_u64(o, "end_ns", ev->end_ns);
 	jo_bool(o, "interrupted", ev->interrupted);
@@ -165,9 +165,9 @@ static void put_instrument(struct json_out *o, const struct cell_result *c)
 	put_ns(o, "send_lag_p50_ns", st->send_lag_p50_ns);
 	put_ns(o, "send_lag_p99_ns", st->send_lag_p99_ns);
 	put_ns(o, "send_lag_max_ns", st->send_lag_max_ns);
-	put_ns(o, "loop_lag_p50_ns", st->loop_lag_n ? st->loop_lag_p50_ns : REC_NONE);
-	put_ns(o, "loop_lag_p99_ns", st->loop_lag_n ? st->loop_lag_p99_ns : REC_NONE);
-	put_ns(o, "loop_lag_max_ns", st->loop_lag_n ? st->loop_lag_max_ns : REC_NONE);
+	put_ns(o, "loop_lag_p50_ns", st->loop_lag_p50_ns);
+	put_ns(o, "loop_lag_p99_ns", st->loop_lag_p99_ns);
+	put_ns(o, "loop_lag_max_ns", st->loop_lag_max_ns);
 	put_ns(o, "loop_lag_n", st->loop_lag_n);
 	put_ns(o, "client_cpu_ns", st->client_cpu_ns);
 	put_ns(o, "wall_ns", st->wall_ns);

@@ -103,7 +103,7 @@ static void reading_inverts_writing(void **state)
 			strcpy(r.detail, texts[i]);
 			r.outcome = (enum outcome)k;
 			r.kind = (enum rec_kind)(k % 4);
-			r.end_ns = UINT64_MAX - 1;
+			r.end_ns = (UINT64_C(1) << 53) - 1;
 			r.http = k ? 503 : 0;
 			auto_buf b = BUF_INIT(16384);
 			record_write(&b, &r);
@@ -154,6 +154,7 @@ static void refuses_anything_that_writing_would_not_give(void **state)
 	refuses("\"i\":7", "\"i\":null");
 	refuses("\"i\":7", "\"i\":18446744073709551616");
 	refuses("\"due_ns\":100", "\"due_ns\":18446744073709551615");
+	refuses("\"due_ns\":100", "\"due_ns\":9007199254740992");
 	refuses("\"i\":7,", "");
 	refuses("\"i\":7,", "\"i\":7,\"i\":7,");
 	refuses("\"load\"", "\"Load\"");
