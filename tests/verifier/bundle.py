@@ -6,6 +6,7 @@ import ctypes
 import ctypes.util
 import hashlib
 import json
+import re
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
@@ -101,12 +102,50 @@ def unzstd(data, size):
     return out.raw
 
 
+def opened(text, key):
+    """The body of an envelope in its one form, signed by this key."""
+    m = re.fullmatch(rb'\{"payload":"([A-Za-z0-9+/=]+)","payloadType":"%s","signatures":\[\{"keyid":"([0-9a-f]{64})",'
+                     rb'"sig":"([A-Za-z0-9+/=]+)"\}\]\}\n' % re.escape(TYPE.encode()), text)
+    need(m, "envelope is not in its one form")
+    body, sig = (base64.b64decode(m.group(i), validate=True) for i in (1, 3))
+    need(all(base64.b64encode(x) == m.group(i) for x, i in ((body, 1), (sig, 3))), "spare bits of base64")
+    public = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    need(m.group(2).decode() == sha256(public), "keyid is not of this key")
+    try:
+        key.verify(sig, pae(body))
+    except InvalidSignature:
+        raise NotGenuine("signature is not by this key") from None
+    return body
+
+
+def check_manifest(text, doc):
+    """Its one form and its limits."""
+    keys = ["bytes", "class", "encoding", "path", "raw_bytes", "raw_sha256", "sha256"]
+    need(text == (json.dumps(doc, indent=1, ensure_ascii=False) + "\n").encode(), "manifest is not in its one form")
+    need(list(doc) == ["evidence_root", "members", "schema_version"] and doc["schema_version"] == 1
+         and 1 <= len(doc["members"]) <= 4096, "manifest of another shape")
+    names = []
+    for m in doc["members"]:
+        need(list(m) == keys and re.fullmatch(r"run/[a-z0-9_][a-z0-9._-]*", m["path"]), "a member of another shape")
+        packed = m["encoding"] == "zst"
+        need(packed == m["path"].endswith(".zst") and m["encoding"] in (None, "zst"), "%s: encoding" % m["path"])
+        names.append(m["path"][4:-4] if packed else m["path"][4:])
+        need(m["class"] == ("derived" if names[-1] in DERIVED else "raw"), "%s: class" % m["path"])
+        need(packed or (m["bytes"], m["sha256"]) == (m["raw_bytes"], m["raw_sha256"]), "%s: plain" % m["path"])
+        need(m["raw_bytes"] <= 4 << 30 and (not packed or m["raw_bytes"] <= max(1 << 20, 1000 * m["bytes"])),
+             "%s: too large" % m["path"])
+    paths = [m["path"].encode() for m in doc["members"]]
+    need(paths == sorted(paths) and len(set(names)) == len(names), "order of members, or one twice")
+    need(sum(m["raw_bytes"] for m in doc["members"]) <= 16 << 30, "too large")
+
+
 def take(data, at, path):
     """The member that has to stand at `at`: its data and where the next one begins."""
     need(data[at + 124:at + 136][11:] == b" ", "%s: no header" % path)
     size = int(data[at + 124:at + 135], 8)
     need(data[at:at + 512] == header(path, size), "%s: header is not the only possible one" % path)
     body, end = data[at + 512:at + 512 + size], at + 512 + size + (-size % 512)
+    need(size <= 4 << 20 or path.startswith("run/"), "%s: too large" % path)
     need(len(body) == size and not any(data[at + 512 + size:end]), "%s: cut, or padding is not zero" % path)
     return body, end
 
@@ -116,13 +155,7 @@ def read(data, public_pem):
     key = serialization.load_pem_public_key(public_pem)
     need(isinstance(key, Ed25519PublicKey), "this reader knows Ed25519 only")
     text, at = take(data, 0, "attestation.dsse.json")
-    env = json.loads(text)
-    body = base64.b64decode(env["payload"], validate=True)
-    try:
-        key.verify(base64.b64decode(env["signatures"][0]["sig"], validate=True), pae(body))
-    except InvalidSignature:
-        raise NotGenuine("signature is not by this key") from None
-    need(env["payloadType"] == TYPE and len(env["signatures"]) == 1, "envelope of another kind")
+    body = opened(text, key)
     statement = json.loads(body)
     need(statement["_type"] == "https://in-toto.io/Statement/v1"
          and statement["predicateType"] == "https://proofmark.dev/acceptance/v1", "statement of another kind")
@@ -130,6 +163,7 @@ def read(data, public_pem):
     text, at = take(data, at, "manifest.json")
     need(sha256(text) == subject["manifest"], "manifest.json: not the signed one")
     manifest = json.loads(text)
+    check_manifest(text, manifest)
     files = {}
     for m in manifest["members"]:
         need(int(data[at + 124:at + 135], 8) == m["bytes"], "%s: size is not the manifest's" % m["path"])

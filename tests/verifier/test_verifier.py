@@ -4,8 +4,10 @@
 import copy
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "cli")]
@@ -98,6 +100,50 @@ def test_open_loop_and_two_workloads():
         agree(t)
 
 
+def test_lists_in_any_order_and_all_cells_of_a_workload():
+    def edit(plan):
+        plan["workloads"][0].update(prompt_tok=[64, 16], concurrency=[3, 1], requests=40, other_requests=30)
+        for c in plan["criteria"]:
+            c.pop("where", None)
+        for i, (metric, stat, cmp, value, unit) in enumerate([
+                ("ttft", "p50", ">=", 1, "ms"), ("failed_share", "share", ">=", 30, "%"), ("itl", "p90", "<", 1, "s"),
+                ("request_s", "value", ">", 1, "requests/min"), ("ttft", "p90", "<=", 8.123456, "ms")]):
+            plan["criteria"].append({"id": "all%d" % i, "sentence": "All %d" % i, "metric": metric,
+                                     "where": {"workload": "chat", "cells": "all"}, "statistic": stat,
+                                     "comparator": cmp, "limit": {"value": value, "unit": unit}})
+    with Trial(edit) as t:
+        t.lock().faults("--fault http500:every=9")
+        t.run()
+        agree(t)
+
+
+def test_a_client_that_was_late_an_engine_that_never_starts_and_an_interrupt():
+    def late(plan):
+        add_criteria(plan)
+        plan["instrument"] = {"max_send_lag_ms": 0.0001}
+    with Trial(late) as t:
+        helper.run(*t.lock().run_args())
+        agree(t, verdict="invalid")
+
+    def slow(plan):
+        add_criteria(plan)
+        plan["workloads"][0]["requests"] = 4000
+        plan["candidates"][0]["engine"]["args"] += ["--ttft-ms", "50"]
+    with Trial(slow) as t:
+        p = helper.start(*t.lock().run_args())
+        end = time.monotonic() + 30
+        while not (os.path.exists(t.path("out", "events.jsonl")) and any(e["ev"] == "cell_begin" for e in t.events())):
+            check(time.monotonic() < end, "no load")
+            time.sleep(0.05)
+        time.sleep(0.5)
+        p.send_signal(signal.SIGINT)
+        helper.finish(p)
+        agree(t, verdict="interrupted")
+        t.faults("--fault load-fail")
+        t.run("never")
+        agree(t, "never", "error")
+
+
 def load_bundle(t):
     with open(t.path("out.proofmark"), "rb") as f, open(t.key + ".pub", "rb") as k:
         return bundle.read(f.read(), k.read())
@@ -131,6 +177,28 @@ def test_a_wrong_verdict_under_a_valid_signature_is_refused_by_both():
         first, second = t.verify(), second_opinion(t)
         check(first.code == 1 and "verdict.json" in first.err, "verify: %r" % first)
         check(second.returncode == 1 and "differs: verdict" in second.stdout, second.stdout)
+
+
+def test_each_wrong_figure_under_a_valid_signature_is_refused_by_both():
+    """A counter, a probability, a bound, a quantile and a peak, each by itself."""
+    with Trial(add_criteria) as t:
+        t.lock().run()
+        statement, files = load_bundle(t)
+        true = json.loads(files["verdict.json"])
+        for path, wrong in ((("criteria", 3, "n"), lambda x: x + 1), (("criteria", 3, "p_pass"), lambda x: x * 1.0001),
+                            (("criteria", 3, "bound", "value"), lambda x: x * 1.0001),
+                            (("cells", 0, "itl", "p90_ns"), lambda x: x + 1), (("exit_code",), lambda x: 0),
+                            (("memory", 0, "peak_bytes"), lambda x: (x or 0) + 4096),
+                            (("starts", 0, "spawn_ns"), lambda x: x - 1), (("run", "attempt"), lambda x: x + 1)):
+            lie = copy.deepcopy(true)
+            at = lie
+            for step in path[:-1]:
+                at = at[step]
+            at[path[-1]] = wrong(at[path[-1]])
+            write_bundle(t, {**files, "verdict.json": (json.dumps(lie, indent=1) + "\n").encode()}, statement)
+            first, second = t.verify(), second_opinion(t)
+            check(first.code == 1, "%s: verify: %r" % (path, first))
+            check(second.returncode == 1 and "differs: " in second.stdout, "%s: %r" % (path, second.stdout))
 
 
 def test_wrong_rows_under_a_valid_signature_are_recomputed():
