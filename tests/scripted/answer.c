@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t n_prompt_tok, n_output_tok;
+uint64_t n_prompt_tok, n_output_tok, queued_ns, n_queue_times;
 static uint64_t n_counted;
+static uint64_t n_cache_asked, n_cache_hit; /* tokens; a cache that knows the prompt before, no more */
+static char *cached_prompt;
 static char last_prompt[256]; /* tail of an earlier prompt, for nonce-leak */
 
 void reply(struct conn *c, int status, const char *type, struct span body)
@@ -14,6 +16,8 @@ void reply(struct conn *c, int status, const char *type, struct span body)
 	struct sb b = { 0 };
 	sb_addf(&b, "HTTP/1.1 %d %s\r\nServer: scripted\r\nContent-Type: %s\r\nContent-Length: %zu\r\n",
 	        status, status == 200 ? "OK" : "Error", type, body.len);
+	if (opt.retry_after_s && (status == 429 || status == 503))
+		sb_addf(&b, "Retry-After: %llu\r\n", (unsigned long long)opt.retry_after_s);
 	sb_adds(&b, c->close_after || status >= 400 ? "Connection: close\r\n\r\n" : "\r\n");
 	sb_add(&b, body.p, body.len);
 	c->close_after |= status >= 400;
@@ -89,13 +93,56 @@ static void get_metrics(struct conn *c, const struct http_in *in)
 	for (size_t i = 0; i < 4; i++)
 		sb_addf(&b, "# TYPE llamacpp:%s gauge\nllamacpp:%s %llu\n", rows[i].name, rows[i].name,
 		        (unsigned long long)rows[i].value);
+	sb_addf(&b,
+	        "# TYPE vllm:prefix_cache_queries counter\n"
+	        "vllm:prefix_cache_queries_total{model_name=\"scripted\"} %llu\n"
+	        "# TYPE vllm:prefix_cache_hits counter\n"
+	        "vllm:prefix_cache_hits_total{model_name=\"scripted\"} %llu\n",
+	        (unsigned long long)n_cache_asked, (unsigned long long)n_cache_hit);
+	sb_addf(&b,
+	        "# TYPE vllm:request_queue_time_seconds histogram\n"
+	        "vllm:request_queue_time_seconds_sum %.6f\nvllm:request_queue_time_seconds_count %llu\n",
+	        (double)queued_ns / 1e9, (unsigned long long)n_queue_times);
 	reply(c, 200, "text/plain; version=0.0.4", whole(&b));
 	free(b.p);
+}
+
+static bool apply_template(struct sb *out, struct span messages);
+
+/* vLLM's form asks with "prompt" or "messages" and wants a count; TGI's with "inputs" and wants a list. */
+static bool tokenize_as_others(struct conn *c, struct span body)
+{
+	struct span prompt = json_member(body, "prompt"), messages = json_member(body, "messages"),
+		    inputs = json_member(body, "inputs");
+	struct sb text = { 0 }, b = { 0 };
+	size_t len = 0;
+	if (!prompt.p && !messages.p && !inputs.p)
+		return false;
+	char *plain = json_text(prompt.p ? prompt : inputs, &len);
+	sb_adds(&text, plain ? plain : "");
+	if (messages.p)
+		apply_template(&text, messages);
+	free(plain);
+	sb_adds(&b, inputs.p ? "[" : "{\"tokens\":[");
+	size_t n = 0;
+	for (size_t at = 0, next; at < text.len; at = next, n++) {
+		next = next_piece(text.p, text.len, at);
+		sb_addf(&b, inputs.p ? "%s{\"id\":%u}" : "%s%u", n ? "," : "",
+		        piece_id(text.p + at, next - at));
+	}
+	sb_adds(&b, "]");
+	if (!inputs.p)
+		sb_addf(&b, ",\"count\":%zu,\"max_model_len\":%llu}", n, (unsigned long long)slot_ctx());
+	free(text.p);
+	reply_json(c, 200, &b);
+	return true;
 }
 
 static void post_tokenize(struct conn *c, const struct http_in *in)
 {
 	struct sb b = { 0 };
+	if (tokenize_as_others(c, in->body))
+		return;
 	size_t len = 0;
 	char *text = json_text(json_member(in->body, "content"), &len);
 	bool pieces = json_true(json_member(in->body, "with_pieces"));
@@ -187,13 +234,21 @@ static void post_template(struct conn *c, const struct http_in *in)
 
 /* --- a completion is read --- */
 
+static const char *prompt_key(enum api api)
+{
+	return api == API_TGI      ? "inputs"
+	       : api == API_SGLANG ? "text"
+	       : api == API_TRITON ? "text_input"
+	                           : "prompt";
+}
+
 static bool read_prompt(struct request *r, struct span body)
 {
 	struct sb text = { 0 };
-	struct span prompt = json_member(body, "prompt"), rest = prompt, first;
+	struct span prompt = json_member(body, prompt_key(r->api)), rest = prompt, first;
 	bool ok, ids = false;
 	sb_adds(&text, "");
-	if (r->api == API_CHAT) {
+	if (r->api == API_CHAT || r->api == API_OLLAMA) {
 		ok = apply_template(&text, json_member(body, "messages"));
 	} else {
 		add_content(&text, prompt);
@@ -209,10 +264,21 @@ static bool read_prompt(struct request *r, struct span body)
 	return ok;
 }
 
+/* Where each engine wants its settings. */
+static struct span settings(enum api api, struct span body)
+{
+	const char *key = api == API_TGI                               ? "parameters"
+	                  : api == API_OLLAMA || api == API_OLLAMA_GEN ? "options"
+	                  : api == API_SGLANG                          ? "sampling_params"
+	                                                               : NULL;
+	return key ? json_member(body, key) : body;
+}
+
 static uint64_t read_max_tok(struct span body)
 {
-	static const char *const names[] = { "max_completion_tokens", "max_tokens", "n_predict" };
-	for (size_t i = 0; i < 3; i++) {
+	static const char *const names[] = { "max_completion_tokens", "max_tokens", "n_predict",
+		                             "max_new_tokens", "num_predict" };
+	for (size_t i = 0; i < 5; i++) {
 		double v = json_number(json_member(body, names[i]), -1);
 		if (v >= 0)
 			return (uint64_t)v;
@@ -222,8 +288,8 @@ static uint64_t read_max_tok(struct span body)
 
 static uint64_t text_key(const struct request *r, struct span body)
 {
-	double hot = json_number(json_member(body, "temperature"), 0);
-	double seed = json_number(json_member(body, "seed"), 0);
+	double hot = json_number(json_member(settings(r->api, body), "temperature"), 0);
+	double seed = json_number(json_member(settings(r->api, body), "seed"), 0);
 	return hash64(r->prompt, strlen(r->prompt), hot > 0 ? (uint64_t)seed + 1 : 0);
 }
 
@@ -285,6 +351,46 @@ static void keep_tail(const char *prompt)
 	last_prompt[n] = '\0';
 }
 
+static bool wants_stream(enum api api, const struct http_in *in)
+{
+	struct span asked = json_member(in->body, "stream");
+	if (api == API_TGI || api == API_TRITON)
+		return strstr(in->path, "generate_stream") != NULL;
+	if (api == API_OLLAMA || api == API_OLLAMA_GEN)
+		return !asked.p || json_true(asked);
+	return json_true(asked);
+}
+
+/* A prompt that holds a code word (PMK and 13 of A-Z2-7) gets an answer that begins with it. */
+static char *answer_with_code(const char *prompt)
+{
+	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+	const char *known = answer_for(prompt), *at = prompt;
+	struct sb b = { 0 };
+	while ((at = strstr(at, "PMK"))) {
+		if (strspn(at + 3, letters) >= 13)
+			break;
+		at += 3;
+	}
+	if (!at)
+		return known ? strdup(known) : NULL;
+	sb_add(&b, at, 16);
+	if (known)
+		sb_addf(&b, " %.500s", known);
+	return b.p;
+}
+
+static void count_cache(const struct request *r)
+{
+	size_t n = 0;
+	while (cached_prompt && cached_prompt[n] && cached_prompt[n] == r->prompt[n])
+		n++;
+	n_cache_asked += r->prompt_tok;
+	n_cache_hit += count_pieces(r->prompt, n);
+	free(cached_prompt);
+	cached_prompt = strdup(r->prompt);
+}
+
 static void post_completion(struct conn *c, const struct http_in *in, enum api api)
 {
 	struct request *r = &c->rq;
@@ -293,10 +399,10 @@ static void post_completion(struct conn *c, const struct http_in *in, enum api a
 		reply_error(c, 400, "invalid_request_error", "parse error: not a JSON object");
 		return;
 	}
-	r->stream = json_true(json_member(in->body, "stream"));
+	r->stream = wants_stream(api, in);
 	r->usage = json_true(json_member(json_member(in->body, "stream_options"), "include_usage"));
-	r->ignore_eos = json_true(json_member(in->body, "ignore_eos"));
-	r->max_tok = read_max_tok(in->body);
+	r->ignore_eos = json_true(json_member(settings(api, in->body), "ignore_eos"));
+	r->max_tok = read_max_tok(settings(api, in->body));
 	r->model = json_text(json_member(in->body, "model"), NULL);
 	if (!read_prompt(r, in->body)) {
 		reply_error(c, 400, "invalid_request_error", "'messages' or 'prompt' is missing");
@@ -316,9 +422,11 @@ static void post_completion(struct conn *c, const struct http_in *in, enum api a
 		            "scripted failure");
 		return;
 	}
-	const char *answer = answer_for(r->prompt);
+	count_cache(r);
+	char *answer = answer_with_code(r->prompt);
 	set_length(r, answer);
 	write_text(r, answer, text_key(r, in->body));
+	free(answer);
 	keep_tail(r->prompt);
 	if (slot_take(c))
 		request_start(c);
@@ -339,6 +447,34 @@ static void post_native(struct conn *c, const struct http_in *in)
 	post_completion(c, in, API_NATIVE);
 }
 
+static void post_tgi(struct conn *c, const struct http_in *in)
+{
+	post_completion(c, in, API_TGI);
+}
+
+/* TGI and SGLang share a path and differ in what they are asked with. */
+static void post_generate(struct conn *c, const struct http_in *in)
+{
+	post_completion(c, in, json_member(in->body, "inputs").p ? API_TGI : API_SGLANG);
+}
+
+static void post_ollama(struct conn *c, const struct http_in *in)
+{
+	post_completion(c, in, API_OLLAMA);
+}
+
+static void post_ollama_gen(struct conn *c, const struct http_in *in)
+{
+	post_completion(c, in, API_OLLAMA_GEN);
+}
+
+static bool is_triton(const struct http_in *in)
+{
+	const char *last = strrchr(in->path, '/');
+	return !strcmp(in->method, "POST") && !strncmp(in->path, "/v2/models/", 11) &&
+	       (!strcmp(last, "/generate_stream") || !strcmp(last, "/generate"));
+}
+
 static const struct {
 	const char *method, *path;
 	void (*fn)(struct conn *c, const struct http_in *in);
@@ -355,6 +491,12 @@ static const struct {
 	{ "POST", "/chat/completions", post_chat },
 	{ "POST", "/v1/completions", post_text },
 	{ "POST", "/completion", post_native },
+	{ "POST", "/generate_stream", post_tgi },
+	{ "POST", "/generate", post_generate },
+	{ "POST", "/api/chat", post_ollama },
+	{ "POST", "/api/generate", post_ollama_gen },
+	{ "GET", "/api/version", get_health },
+	{ "GET", "/info", get_health },
 };
 
 void answer(struct conn *c, const struct http_in *in)
@@ -374,5 +516,9 @@ void answer(struct conn *c, const struct http_in *in)
 			routes[i].fn(c, in);
 			return;
 		}
+	if (is_triton(in)) {
+		post_completion(c, in, API_TRITON);
+		return;
+	}
 	reply_error(c, 404, "not_found_error", "File Not Found");
 }

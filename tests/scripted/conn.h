@@ -5,7 +5,7 @@
 
 #include "scripted.h"
 
-enum api { API_CHAT, API_TEXT, API_NATIVE };
+enum api { API_CHAT, API_TEXT, API_NATIVE, API_TGI, API_OLLAMA, API_OLLAMA_GEN, API_SGLANG, API_TRITON };
 enum phase { PH_EARLY, PH_TOKENS, PH_END };
 
 struct request {
@@ -43,6 +43,7 @@ void conn_due(struct conn *c, uint64_t due_ns);               /* NO_DUE = no tim
 void conn_drop(struct conn *c, bool reset);
 void request_finished(struct conn *c); /* frees the slot, goes on with the next request */
 bool slot_take(struct conn *c);        /* false: queued, request_start comes later */
+void serve_restart(void);              /* also ends the request that asked for it */
 extern uint64_t slots_used, slots_queued;
 
 static inline struct span whole(const struct sb *b)
@@ -62,18 +63,32 @@ static inline bool has(const struct request *r, enum fault_kind kind)
 
 /* answer.c */
 struct http_in {
-	char method[8], path[64];
+	char method[8], path[200];
 	struct span body;
 	bool authorised, close;
 };
 void answer(struct conn *c, const struct http_in *in);
 void reply(struct conn *c, int status, const char *type, struct span body);
 void reply_json(struct conn *c, int status, struct sb *body); /* frees the body */
-extern uint64_t n_prompt_tok, n_output_tok;
+extern uint64_t n_prompt_tok, n_output_tok, queued_ns, n_queue_times;
 
 /* stream.c */
 void request_start(struct conn *c);
 void request_step(struct conn *c);     /* its due time has come */
 void request_clear(struct request *r); /* writes the truth line of an unfinished request too */
+
+/* One answer in one go: all of it, and its part behind the last token. Marks all tokens as sent. */
+void answer_at_once(struct request *r, struct sb *body, struct sb *end);
+
+/* wires.c: engines that do not speak as llama-server; only for r->api >= API_TGI */
+void wire_tokens(struct sb *b, const struct request *r, uint64_t from, uint64_t to);
+void wire_finish(struct sb *b, const struct request *r);
+void wire_error(struct sb *b, const struct request *r);
+void wire_whole(struct sb *b, const struct request *r);
+const char *wire_content_type(const struct request *r);
+
+/* wild.c */
+bool wild_fault(enum fault_kind kind);
+void wild_answer(struct conn *c); /* a child takes the connection */
 
 #endif

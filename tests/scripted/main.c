@@ -12,6 +12,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 struct options opt = {
@@ -24,6 +25,8 @@ struct options opt = {
 	.seed = 1,
 	.natural_tok = 8,
 	.group = 4,
+	.huge_mib = 1024,
+	.tiny_events = 1000000,
 };
 uint64_t ready_at_ns;
 
@@ -50,6 +53,24 @@ static const char *const fault_names[N_FAULTS] = {
 	[F_NONCE_LEAK] = "nonce-leak",
 	[F_DIE] = "die",
 	[F_KILL9] = "kill9",
+	[F_RESTART] = "restart",
+	[F_DRIP] = "drip",
+	[F_HALF_CLOSE] = "half-close",
+	[F_LONG_LENGTH] = "long-length",
+	[F_SHORT_LENGTH] = "short-length",
+	[F_TRAILERS] = "trailers",
+	[F_GZIP] = "gzip",
+	[F_INTERIM] = "interim",
+	[F_HUGE_EVENT] = "huge-event",
+	[F_TINY_EVENTS] = "tiny-events",
+	[F_NUL] = "nul",
+	[F_RST_HEAD] = "rst-head",
+	[F_GARBAGE] = "garbage",
+	[F_ENDLESS_HEAD] = "endless-head",
+	[F_UNTIL_CLOSE] = "until-close",
+	[F_BAD_CHUNK] = "bad-chunk",
+	[F_AFTER_DONE] = "after-done",
+	[F_STAY_OPEN] = "stay-open",
 	[F_HANG_HEALTH] = "hang-health",
 	[F_NEVER_READY] = "never-ready",
 	[F_HANG_COMPLETION] = "hang-completion",
@@ -176,6 +197,9 @@ static const struct {
 	{ "--children", &opt.children, 1 },
 	{ "--daemons", &opt.daemons, 1 },
 	{ "--mem-mb", &opt.mem_mb, 1 },
+	{ "--retry-after-s", &opt.retry_after_s, 1 },
+	{ "--huge-mib", &opt.huge_mib, 1 },
+	{ "--tiny-events", &opt.tiny_events, 1 },
 };
 static const struct {
 	const char *name;
@@ -189,8 +213,9 @@ static const struct {
 	const char *name;
 	const char **to;
 } texts[] = {
-	{ "-m", &opt.model },      { "--model", &opt.model }, { "--host", &opt.host },
-	{ "--alias", &opt.alias }, { "-a", &opt.alias },      { "--api-key", &opt.api_key },
+	{ "-m", &opt.model },         { "--model", &opt.model }, { "--host", &opt.host },
+	{ "--alias", &opt.alias },    { "-a", &opt.alias },      { "--api-key", &opt.api_key },
+	{ "--unix", &opt.unix_path },
 };
 /* llama-server's, taken with one value and without effect. */
 static const char *const ignored[] = {
@@ -327,6 +352,8 @@ static void start_faults(void)
 	}
 }
 
+static int used_port;
+
 static int listen_on(const char *host, int port)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
@@ -335,16 +362,39 @@ static int listen_on(const char *host, int port)
 	if (inet_pton(AF_INET, strcmp(host, "localhost") ? host : "127.0.0.1", &a.sin_addr) != 1)
 		usage("not an IPv4 address", host);
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
-	    bind(fd, (struct sockaddr *)&a, sizeof(a)) || listen(fd, 1024)) {
+	    bind(fd, (struct sockaddr *)&a, sizeof(a)) || listen(fd, 4096)) {
 		fprintf(stderr, "couldn't bind HTTP server socket, hostname: %s, port: %d: %s\n", host, port,
 		        strerror(errno));
 		exit(1);
 	}
 	getsockname(fd, (struct sockaddr *)&a, &len);
+	used_port = ntohs(a.sin_port);
 	if (!opt.quiet)
 		printf("main: server is listening on http://%s:%u\n", host, ntohs(a.sin_port));
 	fflush(stdout);
 	return fd;
+}
+
+static int listen_unix(const char *path)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (strlen(path) >= sizeof(a.sun_path))
+		usage("path too long", path);
+	strcpy(a.sun_path, path);
+	unlink(path);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) || listen(fd, 1024))
+		usage(strerror(errno), path);
+	if (!opt.quiet)
+		printf("main: server is listening on unix://%s\n", path);
+	fflush(stdout);
+	return fd;
+}
+
+int listen_again(void)
+{
+	opt.quiet = true;
+	return opt.unix_path ? listen_unix(opt.unix_path) : listen_on(opt.host, used_port);
 }
 
 static void end_now(int sig)
@@ -367,7 +417,7 @@ int main(int argc, char **argv)
 	}
 	start_faults();
 	ready_at_ns = now_ns() + opt.load_ns;
-	int fd = listen_on(opt.host, opt.port);
+	int fd = opt.unix_path ? listen_unix(opt.unix_path) : listen_on(opt.host, opt.port);
 	fork_helpers();
 	touch_memory();
 	serve(fd);

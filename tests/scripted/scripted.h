@@ -74,6 +74,26 @@ enum fault_kind {
 	F_NONCE_LEAK,
 	F_DIE,
 	F_KILL9,
+	F_RESTART, /* all connections reset, the port closed for slow_ns, then open again */
+	/* wild.c: a child process plays the answer */
+	F_DRIP,
+	F_HALF_CLOSE,
+	F_LONG_LENGTH,
+	F_SHORT_LENGTH,
+	F_TRAILERS,
+	F_GZIP,
+	F_INTERIM,
+	F_HUGE_EVENT,
+	F_TINY_EVENTS,
+	F_NUL,
+	F_RST_HEAD,
+	F_GARBAGE,
+	F_ENDLESS_HEAD,
+	F_UNTIL_CLOSE,
+	F_BAD_CHUNK,
+	F_AFTER_DONE,
+	F_STAY_OPEN,
+	/* not tied to a request */
 	F_HANG_HEALTH,
 	F_NEVER_READY,
 	F_HANG_COMPLETION,
@@ -101,6 +121,8 @@ struct options {
 	uint64_t ctx_tok, slots;
 	uint64_t load_ns, ttft_ns, per_prompt_tok_ns, itl_ns, jitter_ns, slow_ns;
 	uint64_t seed, natural_tok, group;
+	uint64_t retry_after_s, huge_mib, tiny_events;
+	const char *unix_path;
 	bool bos, metrics, fault_all, early_headers, ignore_term, quiet;
 	uint64_t children, daemons, mem_mb;
 	FILE *truth;
@@ -117,5 +139,6 @@ const struct fault *fault_for(uint64_t n, const char *prompt);
 extern uint64_t ready_at_ns;
 uint64_t now_ns(void);
 void serve(int listen_fd) __attribute__((noreturn));
+int listen_again(void); /* main.c: the same address once more */
 
 #endif

@@ -19,7 +19,7 @@
 #define BODY_MAX (64u << 20)
 
 uint64_t slots_used, slots_queued;
-static int epoll_fd, timer_fd;
+static int epoll_fd, timer_fd, listener;
 static struct conn *live, *dead, *queue_head, *queue_tail;
 
 uint64_t now_ns(void)
@@ -269,7 +269,7 @@ static bool bearer_ok(const char *value, const char *end)
 static bool read_head(struct http_in *in, const char *head, size_t *body_len, bool *expect)
 {
 	unsigned long long len = 0;
-	if (sscanf(head, "%7s %63[^ ?]", in->method, in->path) != 2)
+	if (sscanf(head, "%7s %199[^ ?]", in->method, in->path) != 2)
 		return false;
 	in->authorised = !opt.api_key;
 	for (const char *line = strstr(head, "\r\n"); line && line[2] != '\r';
@@ -368,8 +368,22 @@ static void run_due(void)
 	timer_arm();
 }
 
+/* As a server that is started anew: whoever waits is cut off, nobody gets in, then all is as before. */
+void serve_restart(void)
+{
+	struct timespec away = { (time_t)(opt.slow_ns / 1000000000ull), (long)(opt.slow_ns % 1000000000ull) };
+	close(listener);
+	while (live)
+		conn_drop(live, true);
+	nanosleep(&away, NULL);
+	listener = listen_again();
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = &epoll_fd };
+	epoll_ctl(epoll_fd, EPOLL_CTL_ADD, listener, &ev);
+}
+
 void serve(int listen_fd)
 {
+	listener = listen_fd;
 	static struct epoll_event events[256];
 	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = &epoll_fd };
 	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -384,7 +398,7 @@ void serve(int listen_fd)
 			void *p = events[i].data.ptr;
 			uint64_t ticks;
 			if (p == &epoll_fd) {
-				accept_all(listen_fd);
+				accept_all(listener);
 			} else if (p == &timer_fd) {
 				if (read(timer_fd, &ticks, sizeof(ticks)) < 0)
 					continue;

@@ -51,6 +51,10 @@ static void event_role(struct sb *b, const struct request *r)
 /* The text of tokens from..to-1 in one event. */
 static void event_tokens(struct sb *b, const struct request *r, uint64_t from, uint64_t to)
 {
+	if (r->api >= API_TGI) {
+		wire_tokens(b, r, from, to);
+		return;
+	}
 	size_t start = from ? r->tok_end[from - 1] : 0;
 	const char *text = r->text.p + start;
 	size_t len = r->tok_end[to - 1] - start;
@@ -93,6 +97,10 @@ static void event_native_end(struct sb *b, const struct request *r, struct span 
 
 static void event_finish(struct sb *b, const struct request *r)
 {
+	if (r->api >= API_TGI) {
+		wire_finish(b, r);
+		return;
+	}
 	if (r->api == API_NATIVE) {
 		sb_adds(b, "data: {");
 		event_native_end(b, r, literal(""));
@@ -140,13 +148,14 @@ static void send_chunk(struct conn *c, struct span data)
 static void send_headers(struct conn *c, bool half)
 {
 	static const char first[] = "HTTP/1.1 200 OK\r\nServer: scripted\r\n";
-	static const char second[] = "Content-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n";
 	struct request *r = &c->rq;
 	struct sb b = { 0 };
 	if (r->headers == 0)
 		sb_adds(&b, first);
 	if (!half && r->headers < 2) {
-		sb_adds(&b, second);
+		sb_adds(&b, "Content-Type: ");
+		sb_adds(&b, wire_content_type(r));
+		sb_adds(&b, "\r\nTransfer-Encoding: chunked\r\n");
 		sb_adds(&b, c->close_after ? "Connection: close\r\n\r\n" : "\r\n");
 		r->headers_ns = now_ns();
 	}
@@ -193,11 +202,17 @@ void request_start(struct conn *c)
 {
 	struct request *r = &c->rq;
 	r->start_ns = now_ns();
+	queued_ns += r->start_ns - r->recv_ns;
+	n_queue_times++;
 	r->first_due_ns = r->start_ns + opt.ttft_ns + r->prompt_tok * opt.per_prompt_tok_ns;
 	if (has(r, F_SLOW_HEADERS))
 		r->first_due_ns += opt.slow_ns;
 	if (fault_of_kind(F_HANG_COMPLETION))
 		return;
+	if (r->fault && wild_fault(r->fault->kind)) {
+		wild_answer(c);
+		return;
+	}
 	bool early = opt.early_headers || has(r, F_ROLE_EARLY) || has(r, F_SLOW_HEADERS);
 	r->phase = PH_TOKENS;
 	if (r->stream && early) {
@@ -231,12 +246,16 @@ static void step_early(struct conn *c)
 
 static void write_truth(const struct request *r);
 
+static bool ends_with_done(const struct request *r)
+{
+	return r->api == API_CHAT || r->api == API_TEXT || r->api == API_SGLANG;
+}
+
 /* The faults that end an answer before its end. True when the answer is over. */
 static bool break_off(struct conn *c)
 {
 	struct request *r = &c->rq;
-	static const char error[] = "data: {\"error\":{\"code\":500,\"message\":\"scripted failure\","
-				    "\"type\":\"server_error\"}}\n\n";
+	struct sb error = { 0 };
 	switch ((int)r->fault->kind) {
 	case F_CUT:
 		conn_drop(c, false);
@@ -250,13 +269,21 @@ static bool break_off(struct conn *c)
 		write_truth(r);
 		fputs("GGML_ASSERT(scripted) failed\n", stderr);
 		_exit(1);
+	case F_RESTART:
+		serve_restart();
+		return true;
 	case F_KILL9:
 		write_truth(r);
 		kill(getpid(), SIGKILL);
 		return true;
 	case F_ERROR_IN_STREAM:
-		send_chunk(c, literal(error));
-		send_chunk(c, literal("data: [DONE]\n\n"));
+		if (r->headers < 2)
+			send_headers(c, false);
+		wire_error(&error, r);
+		send_chunk(c, whole(&error));
+		free(error.p);
+		if (ends_with_done(r))
+			send_chunk(c, literal("data: [DONE]\n\n"));
 		conn_send(c, "0\r\n\r\n", 5);
 		request_finished(c);
 		return true;
@@ -297,6 +324,21 @@ static void step_tokens(struct conn *c)
 	schedule(c);
 }
 
+void answer_at_once(struct request *r, struct sb *body, struct sb *end)
+{
+	uint64_t now = now_ns();
+	event_role(body, r);
+	for (; r->k < r->n_out; r->k++) {
+		event_tokens(body, r, r->k, r->k + 1);
+		r->tok_ns[r->k] = now;
+	}
+	event_finish(end, r);
+	if (ends_with_done(r))
+		sb_adds(end, "data: [DONE]\n\n");
+	sb_add(body, end->p, end->len);
+	r->end_ns = now;
+}
+
 static void end_stream(struct conn *c)
 {
 	struct request *r = &c->rq;
@@ -308,9 +350,10 @@ static void end_stream(struct conn *c)
 	if (r->role_ns == 0)
 		event_role(&b, r);
 	event_finish(&b, r);
-	send_chunk(c, whole(&b));
+	if (b.len)
+		send_chunk(c, whole(&b));
 	free(b.p);
-	if (r->api != API_NATIVE && !has(r, F_NO_DONE))
+	if (ends_with_done(r) && !has(r, F_NO_DONE))
 		send_chunk(c, literal("data: [DONE]\n\n"));
 	conn_send(c, "0\r\n\r\n", 5);
 	r->end_ns = now_ns();
@@ -325,6 +368,11 @@ static void end_whole(struct conn *c)
 	for (; r->k < r->n_out; r->k++)
 		r->tok_ns[r->k] = now;
 	r->end_ns = now;
+	if (r->api >= API_TGI) {
+		wire_whole(&b, r);
+		reply_json(c, 200, &b);
+		return;
+	}
 	sb_adds(&b, r->api == API_NATIVE ? "{" : "{\"choices\":[{\"index\":0,");
 	if (r->api == API_NATIVE) {
 		event_native_end(&b, r, whole(&r->text));
@@ -362,7 +410,10 @@ void request_step(struct conn *c)
 static void write_truth(const struct request *r)
 {
 	FILE *f = opt.truth;
-	const char *const paths[] = { "/v1/chat/completions", "/v1/completions", "/completion" };
+	const char *const paths[] = {
+		"/v1/chat/completions", "/v1/completions", "/completion", "/generate_stream", "/api/chat",
+		"/api/generate",        "/generate",       "/v2/models"
+	};
 	if (!f || !r->prompt)
 		return;
 	fprintf(f,
