@@ -169,6 +169,7 @@ void conn_drop(struct conn *c, bool reset)
 		struct linger hard = { .l_onoff = 1, .l_linger = 0 };
 		setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
 	}
+	epoll_ctl(epoll_fd, EPOLL_CTL_DEL, c->fd, NULL); /* a child may still hold the socket */
 	close(c->fd);
 	conn_due(c, NO_DUE);
 	if (c->busy)
