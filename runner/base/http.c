@@ -12,6 +12,7 @@
 struct http_client {
 	CURL *easy;
 	char *base_url, *ca_file;
+	const char *socket_path;                       /* into base_url; NULL = TCP */
 	struct curl_slist *get_headers, *post_headers; /* they hold the secret; it is in no message */
 	char curl_error[CURL_ERROR_SIZE];
 };
@@ -57,8 +58,20 @@ static bool bearer_ok(const char *bearer)
 	return !bearer || *bearer;
 }
 
+#define UNIX_SCHEME "unix://"
+
+/* The socket of "unix:///run/x.sock", NULL for any other URL. */
+static const char *socket_of(const char *url)
+{
+	const char *path = url + sizeof(UNIX_SCHEME) - 1;
+	return strncmp(url, UNIX_SCHEME, sizeof(UNIX_SCHEME) - 1) == 0 && path[0] == '/' && path[1] ? path
+	                                                                                            : NULL;
+}
+
 static bool url_ok(const char *url)
 {
+	if (socket_of(url))
+		return true;
 	CURLU *u = curl_url();
 	char *scheme = NULL, *host = NULL, *user = NULL;
 	bool ok = u && !curl_url_set(u, CURLUPART_URL, url, 0) &&
@@ -78,15 +91,16 @@ int http_open(struct http_client **out, const struct http_spec *spec, struct err
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	pthread_once(&once, global_init);
 	if (!url_ok(spec->base_url)) /* a URL with a user name may hold a password: it is not echoed */
-		return err_set(
-			err, ERR_PLAN,
-			"the server's URL: want http://host:port or https://host:port without user name");
+		return err_set(err, ERR_PLAN,
+		               "the server's URL: want http://host:port, https://host:port or unix:///path, "
+		               "without user name");
 	if (!bearer_ok(spec->bearer))
 		return err_set(err, ERR_ENV, "the API key is empty or holds blanks or control characters");
 	struct http_client *c = calloc(1, sizeof(*c));
 	if (!c)
 		return err_set(err, ERR_ENV, "%s: out of memory", spec->base_url);
 	c->base_url = strdup(spec->base_url);
+	c->socket_path = c->base_url ? socket_of(c->base_url) : NULL;
 	c->ca_file = spec->ca_file ? strdup(spec->ca_file) : NULL;
 	c->get_headers = make_headers(spec->bearer, false);
 	c->post_headers = make_headers(spec->bearer, true);
@@ -155,6 +169,8 @@ static void prepare(struct http_client *c, const char *url, const char *body, lo
 	}
 	if (c->ca_file)
 		curl_easy_setopt(e, CURLOPT_CAINFO, c->ca_file);
+	if (c->socket_path)
+		curl_easy_setopt(e, CURLOPT_UNIX_SOCKET_PATH, c->socket_path);
 	if (is_loopback(url))
 		curl_easy_setopt(e, CURLOPT_PROXY, "");
 }
@@ -181,7 +197,7 @@ int http_call(struct http_client *c, const char *path, const char *body, uint64_
               size_t max_bytes, int *status, struct buf *answer, struct err *err)
 {
 	auto_buf got = BUF_INIT(max_bytes);
-	auto_free char *url = str_fmt("%s%s", c->base_url, path);
+	auto_free char *url = str_fmt("%s%s", c->socket_path ? "http://localhost" : c->base_url, path);
 	long code = 0, timeout_ms = ms_left(deadline_ns);
 	if (!url)
 		return err_set(err, ERR_ENV, "%s: out of memory", c->base_url);
@@ -190,7 +206,7 @@ int http_call(struct http_client *c, const char *path, const char *body, uint64_
 	prepare(c, url, body, timeout_ms, &got);
 	CURLcode rc = curl_easy_perform(c->easy);
 	if (rc != CURLE_OK)
-		return say_failure(c, rc, url, &got, max_bytes, err);
+		return say_failure(c, rc, c->socket_path ? c->base_url : url, &got, max_bytes, err);
 	curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &code);
 	if (buf_add(answer, got.p ? got.p : "", got.len))
 		return err_set(err, ERR_ENV, "%s: the answer is longer than %zu bytes", url,

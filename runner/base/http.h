@@ -12,7 +12,7 @@
 
 struct http_client; /* keeps its connection */
 struct http_spec {
-	const char *base_url; /* no slash at the end */
+	const char *base_url; /* no slash at the end; "unix:///run/x.sock" = HTTP over that socket */
 	const char *bearer;   /* secret or NULL; goes into no message */
 	const char *ca_file;  /* NULL = system */
 };

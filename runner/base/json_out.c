@@ -44,12 +44,27 @@ static size_t utf8_len(const unsigned char *p, size_t left)
 	return n;
 }
 
+/* Bytes at p that stand for themselves: most of any text, taken in one piece. */
+static size_t plain_len(const unsigned char *p, size_t left)
+{
+	size_t n = 0;
+	while (n < left && p[n] >= 0x20 && p[n] < 0x7f && p[n] != '"' && p[n] != '\\')
+		n++;
+	return n;
+}
+
 static void add_quoted(struct buf *b, const char *s, size_t len)
 {
 	const unsigned char *p = (const unsigned char *)s;
 	buf_addc(b, '"');
 	for (size_t i = 0; i < len;) {
-		size_t n = utf8_len(p + i, len - i);
+		size_t n = plain_len(p + i, len - i);
+		if (n) {
+			buf_add(b, p + i, n);
+			i += n;
+			continue;
+		}
+		n = utf8_len(p + i, len - i);
 		if (n == 0) {
 			buf_adds(b, "\xef\xbf\xbd");
 			i++;

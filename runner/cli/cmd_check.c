@@ -23,6 +23,7 @@ struct totals {
 	size_t n_cells;
 	uint64_t n_requests, n_warmup;
 	bool by_duration; /* some cells end by the clock: n_requests counts the others only */
+	bool by_trace;    /* some by the last row of a trace */
 	char critical[CELL_ID_BYTES];
 	uint64_t critical_n;  /* 0 = by duration */
 	uint64_t needed_n;    /* the most that a quantile on the critical cell needs, if all are in time */
@@ -35,7 +36,9 @@ static bool is_on_critical(const struct plan *p, const struct plan_criterion *c)
 
 	return w && (!c->where.workload || strcmp(c->where.workload, w->name) == 0) && !c->where.all_cells &&
 	       (c->where.prompt_tok == 0 || c->where.prompt_tok == w->critical_prompt_tok) &&
-	       (c->where.concurrency == 0 || c->where.concurrency == w->critical_concurrency);
+	       (c->where.concurrency == 0 || c->where.concurrency == w->critical_concurrency) &&
+	       (c->where.rate_rps <= 0 ||
+	        !(c->where.rate_rps < w->critical_rate_rps || c->where.rate_rps > w->critical_rate_rps));
 }
 
 static void find_needed(struct totals *t, const struct plan *p)
@@ -67,6 +70,7 @@ static int sum_up(struct totals *out, const struct plan *p, struct err *err)
 		t.n_requests += cells[i].requests;
 		t.n_warmup += cells[i].wl->warmup_requests;
 		t.by_duration |= cells[i].requests == 0;
+		t.by_trace |= cells[i].requests == 0 && cells[i].wl->arrival.kind == ARRIVAL_TRACE;
 		if (!cells[i].critical)
 			continue;
 		memcpy(t.critical, cells[i].id, sizeof(t.critical));
@@ -79,11 +83,13 @@ static int sum_up(struct totals *out, const struct plan *p, struct err *err)
 
 static void say_requests(const struct totals *t)
 {
+	const char *by = t->by_trace ? "by duration or trace" : "by duration";
+
 	if (t->by_duration && t->n_requests == 0)
-		printf("requests by duration");
+		printf("requests %s", by);
 	else
-		printf("%" PRIu64 " requests%s", t->n_requests,
-		       t->by_duration ? " and more by duration" : "");
+		printf("%" PRIu64 " requests%s%s", t->n_requests, t->by_duration ? " and more " : "",
+		       t->by_duration ? by : "");
 	printf(" + %" PRIu64 " warm-up", t->n_warmup);
 }
 

@@ -11,6 +11,7 @@ static void list_commands(void)
 	     "  proofmark lock plan.json                  write the hashes of what it names\n"
 	     "  proofmark run plan.json --candidate NAME -o DIR --key KEYFILE\n"
 	     "  proofmark verify DIR.proofmark --key PUB  somebody else's result\n"
+	     "  proofmark load http://127.0.0.1:8080      load a server, without a plan\n"
 	     "\n"
 	     "Usage: proofmark COMMAND [options] ...\n"
 	     "\n"

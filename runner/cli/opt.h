@@ -30,8 +30,8 @@ struct opt_value {
 	double num;
 };
 
-#define OPT_MAX 32
-#define ARG_MAX_N 16
+#define OPT_MAX 48
+#define ARG_MAX_N 64
 struct parsed {
 	struct opt_value v[OPT_MAX]; /* by index of the table */
 	size_t n_args;
@@ -59,7 +59,7 @@ void opt_help(FILE *f, const struct command *cmd);
 int cli_main(int argc, char **argv);
 
 /* The commands, one cmd_X.c each. */
-extern const struct command cmd_init, cmd_check, cmd_lock, cmd_run, cmd_seal, cmd_report, cmd_show,
+extern const struct command cmd_init, cmd_check, cmd_lock, cmd_run, cmd_load, cmd_seal, cmd_report, cmd_show,
 	cmd_verify, cmd_key, cmd_completion, cmd_help, cmd_version;
 
 #endif

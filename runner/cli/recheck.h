@@ -12,7 +12,7 @@ struct recheck {
 	size_t n_compared;    /* values of verdict.json that agree */
 	bool verdict_bytes_equal;
 	size_t n_derived_equal;
-	char not_checked[512]; /* derived members that another version rendered, "" = none */
+	char not_checked[512]; /* what another version rendered: sentences, derived members; "" = none */
 };
 
 /* -1: ERR_NOT_GENUINE with the first difference, ERR_RECOMPUTE when this program cannot recompute it. */
@@ -21,7 +21,10 @@ warn_unused int recheck_bundle(struct recheck *out, const struct bundle *b, cons
 void recheck_done(struct recheck *r);
 
 /* Two JSON values: integers exactly, other numbers to 1e-8 relative, texts and structure exactly. Counts
- * equal leaves into *n. False: `where` names the first difference. */
-bool json_same(const struct cJSON *stated, const struct cJSON *found, size_t *n, char where[300]);
+ * equal leaves into *n. False: `where` names the first difference. `sentences` false: members of verdict.json
+ * that hold sentences, which each version words for itself, are left out (of lists of them it still counts
+ * whether they are empty). */
+bool json_same(const struct cJSON *stated, const struct cJSON *found, bool sentences, size_t *n,
+               char where[300]);
 
 #endif

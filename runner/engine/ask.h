@@ -25,6 +25,11 @@ char *ask_copy(const struct cJSON *obj, const char *key);
 /* ids and count of a JSON array of token ids. ERR_ENV when something else is in it. */
 warn_unused int ask_ids(uint32_t **ids, size_t *n, const struct cJSON *tokens, const char *path,
                         struct err *err);
+/* The server puts its chat template around the prompt. */
+static inline bool api_is_chat(enum api api)
+{
+	return api == API_CHAT || api == API_OLLAMA;
+}
 /* [{"role":"user","content":prompt}] */
 void ask_messages(struct json_out *o, const char *prompt);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A server that already runs. What it is, it says itself: the OpenAI list of models, and where they answer
- * llama.cpp's /props and vLLM's /version. */
+/* A server that already runs. What it is, it says itself: the OpenAI list of models, llama.cpp's /props,
+ * vLLM's and Ollama's versions, TGI's /info, SGLang's and Triton's own words; any of them may be missing. */
 #include "engine/ask.h"
 
 #include "base/clock.h"
@@ -30,9 +30,34 @@ static int other_tokenize(struct cJSON **out, struct http_client *c, bool chat, 
 	return ask_ok(out, c, "/tokenize", body.p, err);
 }
 
+/* TGI: a list of tokens, special ones too. */
+static int tgi_tokenize(struct cJSON **out, struct http_client *c, const char *text, struct err *err)
+{
+	auto_buf body = BUF_INIT(BODY_BYTES);
+	struct json_out o;
+	jo_init(&o, &body, 0);
+	jo_obj(&o, NULL);
+	jo_str(&o, "inputs", text);
+	jo_end(&o);
+	if (body.failed)
+		return err_set(err, ERR_ENV, "/tokenize: the text is too long");
+	return ask_ok(out, c, "/tokenize", body.p, err);
+}
+
 static int no_tokenizer(struct err *err)
 {
 	return err_wrap(err, "the attached server offers no tokenizer that is known here");
+}
+
+static int count_tgi(struct http_client *c, const char *prompt, uint64_t *n, struct err *err)
+{
+	auto_json answer = NULL;
+	if (tgi_tokenize(&answer, c, prompt, err))
+		return no_tokenizer(err);
+	if (!cJSON_IsArray(answer))
+		return ask_error(err, "/tokenize", 200, NULL);
+	*n = (uint64_t)cJSON_GetArraySize(answer);
+	return 0;
 }
 
 static int count_tokens(struct http_client *c, enum api api, const char *prompt, uint64_t *n, struct err *err)
@@ -41,7 +66,9 @@ static int count_tokens(struct http_client *c, enum api api, const char *prompt,
 	struct err not_llamacpp;
 	if (!llamacpp_count_tokens(c, api, prompt, n, &not_llamacpp))
 		return 0;
-	if (other_tokenize(&answer, c, api == API_CHAT, true, prompt, err))
+	if (api == API_TGI)
+		return count_tgi(c, prompt, n, err);
+	if (other_tokenize(&answer, c, api_is_chat(api), true, prompt, err))
 		return no_tokenizer(err);
 	const struct cJSON *tokens = json_get(answer, "tokens");
 	uint64_t count;
@@ -72,24 +99,57 @@ static struct cJSON *ask_maybe(struct http_client *c, const char *path)
 	return ask_ok(&json, c, path, NULL, &none) ? NULL : json;
 }
 
+static void take(char **slot, char *value)
+{
+	if (*slot)
+		free(value);
+	else
+		*slot = value;
+}
+
+/* What each place tells beyond the two of identity_from_*. */
+static void take_words(struct engine_identity *id, const struct cJSON *answer)
+{
+	const struct cJSON *models = json_get(answer, "models");
+	take(&id->version, ask_copy(answer, "version"));
+	take(&id->commit, ask_copy(answer, "sha"));
+	take(&id->model_path, ask_copy(answer, "model_path"));
+	take(&id->model_name, ask_copy(answer, "model_id"));
+	take(&id->model_name, ask_copy(cJSON_IsArray(models) ? models->child : NULL, "name"));
+}
+
 static int identity(struct http_client *c, struct engine_identity *out, struct err *err)
 {
-	struct engine_identity id = { 0 };
-	struct cJSON *models = NULL, *props, *version;
-	if (ask_ok(&models, c, "/v1/models", NULL, err))
-		return -1;
-	props = ask_maybe(c, "/props");
-	version = ask_maybe(c, "/version");
-	identity_from_props(&id, props);
-	identity_from_models(&id, models);
-	if (!id.version)
-		id.version = ask_copy(version, "version");
-	id.raw = cJSON_CreateObject();
-	cJSON_AddItemToObject(id.raw, "v1_models", models);
-	if (props)
-		cJSON_AddItemToObject(id.raw, "props", props);
-	if (version)
-		cJSON_AddItemToObject(id.raw, "version", version);
+	static const struct {
+		const char *path, *key;
+	} places[] = {
+		{ "/props", "props" },
+		{ "/v1/models", "v1_models" },
+		{ "/version", "version" },
+		{ "/info", "info" },
+		{ "/api/version", "api_version" },
+		{ "/api/tags", "api_tags" },
+		{ "/get_model_info", "model_info" },
+		{ "/v2", "v2" },
+	};
+	struct engine_identity id = { .raw = cJSON_CreateObject() };
+	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+		struct cJSON *answer = ask_maybe(c, places[i].path);
+		if (!answer)
+			continue;
+		if (i == 0)
+			identity_from_props(&id, answer);
+		else if (i == 1)
+			identity_from_models(&id, answer);
+		else
+			take_words(&id, answer);
+		cJSON_AddItemToObject(id.raw, places[i].key, answer);
+	}
+	if (!id.raw || !id.raw->child) {
+		engine_identity_done(&id);
+		return err_set(err, ERR_ENV,
+		               "it answers at none of the places where a server tells what it is");
+	}
 	*out = id;
 	return 0;
 }
@@ -97,6 +157,7 @@ static int identity(struct http_client *c, struct engine_identity *out, struct e
 const struct engine_ops engine_attach = {
 	.kind = ENGINE_ATTACH,
 	.health_path = "/health",
+	.metrics_path = "/metrics",
 	.has_tokenizer = true,
 	.count_tokens = count_tokens,
 	.tokenize = tokenize,

@@ -20,6 +20,7 @@ struct engine_ops {
 	enum engine_kind kind;
 	const char *label;           /* NULL, or why a run on it can never be accepted ("scripted engine") */
 	const char *health_path;     /* GET; 200 = up */
+	const char *metrics_path;    /* GET; Prometheus text, where the server has it */
 	const char *default_program; /* "llama-server" */
 	bool has_tokenizer;
 	/* Exact token count of a prompt as the server will see it (chat: with its template applied). */

@@ -102,47 +102,82 @@ static int wait_health(struct engine_times *times, const struct launch_wait *w, 
 
 /* --- the first completion --- */
 
-static const char *const paths[] = {
-	[API_CHAT] = "/v1/chat/completions",
-	[API_COMPLETIONS] = "/v1/completions",
-	[API_LLAMACPP] = "/completion",
-};
-
 /* The name that the server gives its model: some answer 404 to any other. NULL = not told. */
 static char *served_model(const struct launch_wait *w)
 {
-	auto_json models = NULL;
-	int status = 0;
-	struct err none;
-	if (ask(&models, &status, w->http, "/v1/models", NULL, call_deadline(w, CALL_MAX_NS), &none))
-		return NULL;
-	const struct cJSON *data = json_get(models, "data");
-	return ask_copy(cJSON_IsArray(data) ? data->child : NULL, "id");
+	static const struct {
+		const char *path, *list, *name;
+	} places[] = { { "/v1/models", "data", "id" }, { "/api/tags", "models", "name" } };
+	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+		auto_json answer = NULL;
+		int status = 0;
+		struct err none;
+		if (ask(&answer, &status, w->http, places[i].path, NULL, call_deadline(w, CALL_MAX_NS),
+		        &none) ||
+		    status != 200)
+			continue;
+		const struct cJSON *list = json_get(answer, places[i].list);
+		char *name = ask_copy(cJSON_IsArray(list) ? list->child : NULL, places[i].name);
+		if (name)
+			return name;
+	}
+	return NULL;
 }
 
-static void completion_body(struct buf *body, enum api api, const char *model)
+/* What the first completion asks for; the same bodies as those of the load. */
+struct question {
+	const struct proto *proto;
+	struct buf path, body;
+};
+
+static void question_done(struct question *q)
 {
-	struct json_out o;
-	jo_init(&o, body, 0);
-	jo_obj(&o, NULL);
-	if (model)
-		jo_str(&o, "model", model);
-	if (api == API_CHAT)
-		ask_messages(&o, "Say yes.");
-	else
-		jo_str(&o, "prompt", "Say yes.");
-	jo_u64(&o, api == API_LLAMACPP ? "n_predict" : "max_tokens", 1);
-	jo_u64(&o, "temperature", 0);
-	jo_bool(&o, "stream", false);
-	jo_end(&o);
+	buf_done(&q->path);
+	buf_done(&q->body);
 }
 
-static bool is_completion(const struct cJSON *answer, enum api api)
+static int question_make(struct question *q, const struct launch_wait *w, struct err *err)
+{
+	auto_free char *told = served_model(w);
+	const char *model = told ? told : w->spec->model_id;
+	enum api api = w->spec->api;
+	struct plan_sampling greedy = { .seed = 1, .top_p = -1, .top_k = -1 };
+	q->proto = proto_of(w->spec->cand->engine, api);
+	if (!q->proto)
+		return err_set(err, ERR_PLAN, "engine %s has no %s endpoint",
+		               engine_kind_words[w->spec->cand->engine], api_words[api]);
+	struct proto_request r = {
+		.model = model, .prompt = "Say yes.", .max_tok = 1, .whole = true, .sampling = &greedy
+	};
+	if (proto_path(&q->path, q->proto, model, true))
+		return err_set(err, ERR_PLAN, "first completion: its path needs a model name");
+	if (proto_body(&q->body, q->proto, &r))
+		return err_set(err, ERR_ENV, "first completion: the server's model name is too long");
+	return 0;
+}
+
+/* The text is not looked at: one token may be empty. */
+static bool is_completion(const struct cJSON *answer, enum wire wire)
 {
 	const struct cJSON *choices = json_get(answer, "choices");
-	if (api == API_LLAMACPP)
+	switch (wire) {
+	case WIRE_OPENAI_CHAT:
+	case WIRE_OPENAI_COMPLETIONS:
+		return cJSON_IsArray(choices) && choices->child;
+	case WIRE_LLAMACPP:
 		return json_str(answer, "content") != NULL;
-	return cJSON_IsArray(choices) && choices->child;
+	case WIRE_TGI: /* an object, of some versions in an array of one */
+		return json_str(cJSON_IsArray(answer) ? answer->child : answer, "generated_text") != NULL;
+	case WIRE_OLLAMA:
+		return json_get(answer, "message") != NULL;
+	case WIRE_SGLANG:
+		return json_get(answer, "text") != NULL;
+	case WIRE_TRITON:
+		return json_get(answer, "text_output") != NULL;
+	case N_WIRES:
+		break;
+	}
+	return false;
 }
 
 /* 503 while loading and 429 while busy pass; every other refusal stays. */
@@ -165,37 +200,42 @@ static int no_completion(const struct launch_wait *w, struct poll_state *s, cons
 	return err_wrap(err, "first completion");
 }
 
-static int first_completion(struct engine_times *times, const struct launch_wait *w, struct err *err)
+static int ask_first(struct engine_times *times, const struct launch_wait *w, const struct question *q,
+                     struct err *err)
 {
 	struct poll_state s = { .pause_ns = POLL_FIRST_NS, .since_ns = clock_now_ns(), .answered = true };
-	enum api api = w->spec->api;
-	auto_free char *model = served_model(w);
-	auto_buf body = BUF_INIT(65536);
-	completion_body(&body, api, model);
-	if (body.failed)
-		return err_set(err, ERR_ENV, "first completion: the server's model name is too long");
 	for (;;) {
 		auto_json answer = NULL;
 		int status = 0;
 		if (check_alive(w, err))
 			return -1;
 		struct err refused;
-		if (ask(&answer, &status, w->http, paths[api], body.p, call_deadline(w, COMPLETION_NS),
+		if (ask(&answer, &status, w->http, q->path.p, q->body.p, call_deadline(w, COMPLETION_NS),
 		        &refused))
 			return no_completion(w, &s, &refused, err);
-		if (status == 200 && is_completion(answer, api)) {
+		if (status == 200 && is_completion(answer, q->proto->wire)) {
 			times->first_completion_ns = clock_now_ns();
 			return 0;
 		}
 		if (!may_pass(status)) {
-			ask_error(err, paths[api], status, answer);
+			ask_error(err, q->path.p, status, answer);
 			return err_wrap(err, "first completion");
 		}
-		remember(&s, paths[api], status, answer);
+		remember(&s, q->path.p, status, answer);
 		if (over(w, &s, "first completion", err))
 			return -1;
 		pause_a_little(w, &s);
 	}
+}
+
+static int first_completion(struct engine_times *times, const struct launch_wait *w, struct err *err)
+{
+	struct question q = { .path = BUF_INIT(4096), .body = BUF_INIT(65536) };
+	int rc = question_make(&q, w, err);
+	if (!rc)
+		rc = ask_first(times, w, &q, err);
+	question_done(&q);
+	return rc;
 }
 
 /* Somebody else's server on the same port would be measured instead. */

@@ -48,7 +48,7 @@ int llamacpp_count_tokens(struct http_client *c, enum api api, const char *promp
 {
 	auto_free char *text = NULL;
 	auto_json answer = NULL;
-	if (api == API_CHAT && apply_template(&text, c, prompt, err))
+	if (api_is_chat(api) && apply_template(&text, c, prompt, err))
 		return -1;
 	if (post_text(&answer, c, text ? text : prompt, true, err))
 		return -1;
@@ -129,6 +129,7 @@ int llamacpp_identity(struct http_client *c, struct engine_identity *out, struct
 const struct engine_ops engine_llamacpp = {
 	.kind = ENGINE_LLAMACPP,
 	.health_path = "/health",
+	.metrics_path = "/metrics",
 	.default_program = "llama-server",
 	.has_tokenizer = true,
 	.count_tokens = llamacpp_count_tokens,

@@ -7,6 +7,7 @@ const struct engine_ops engine_scripted = {
 	.kind = ENGINE_SCRIPTED,
 	.label = "scripted engine",
 	.health_path = "/health",
+	.metrics_path = "/metrics",
 	.default_program = "scripted-engine",
 	.has_tokenizer = true,
 	.count_tokens = llamacpp_count_tokens,

@@ -6,11 +6,14 @@
 #ifndef LOAD_ANSWER_H
 #define LOAD_ANSWER_H
 
+#include "base/buf.h"
+#include "load/ndjson.h"
 #include "load/sse.h"
 #include "load/wire.h"
 #include "model/record.h"
 
 #define ANSWER_HEAD_BYTES 2048
+#define ANSWER_WHOLE_BYTES_MAX (16u << 20)  /* body of an answer that is not streamed; past it: corrupt */
 #define ANSWER_TOKENS_BYTES_MAX (64u << 20) /* of LEB128; past it the answer is corrupt */
 
 enum transport { /* how the HTTP message ended */
@@ -26,10 +29,18 @@ enum transport { /* how the HTTP message ended */
 struct answer {
 	struct record *rec; /* borrowed */
 	struct sse sse;
+	struct ndjson lines; /* instead of `sse` for Ollama */
 	struct wire_reader wire;
-	bool needs_done;
-	const char *secret; /* never let into `detail`; NULL = none */
-	uint8_t *tokens;    /* LEB128 of arrivals; owned, used again */
+	bool needs_done, no_finish_reason;
+	/* One JSON text is expected, no stream; set after answer_init, before answer_start. Such an answer
+	 * has no token times, its record none of first_token_ns, first_content_ns and last_token_ns and a
+	 * tok_n of 0. */
+	bool whole;
+	struct buf body;                   /* of a whole answer; owned, used again */
+	bool whole_read;                   /* … is one JSON object */
+	uint64_t last_rx_ns, last_read_no; /* of the last bytes of the body */
+	const char *secret;                /* never let into `detail`; NULL = none */
+	uint8_t *tokens;                   /* LEB128 of arrivals; owned, used again */
 	size_t tokens_len, tokens_cap;
 	uint64_t read_no; /* of the read that brought the last token event */
 	uint64_t events_in_read;

@@ -16,7 +16,7 @@ static bool over(uint64_t limit_ns, uint64_t since_ns, uint64_t now_ns)
 static enum transport late(const struct slot *s, const struct load_spec *spec, uint64_t now_ns, char why[128])
 {
 	double s_of = 1.0 / (double)NS_PER_S;
-	if (over(spec->deadline_ns, s->sent_ns, now_ns)) {
+	if (over(spec->deadline_ns, s->turn.first_sent_ns, now_ns)) {
 		snprintf(why, 128, "deadline: not ended within %g s", (double)spec->deadline_ns * s_of);
 		return TRANSPORT_TIMEOUT;
 	}

@@ -32,6 +32,15 @@ void hist_add(struct hist *h, uint64_t ns)
 		h->max_ns = ns;
 }
 
+void hist_merge(struct hist *into, const struct hist *from)
+{
+	into->n += from->n;
+	for (unsigned i = 0; i < HIST_CELLS; i++)
+		into->cells[i] += from->cells[i];
+	if (from->max_ns > into->max_ns)
+		into->max_ns = from->max_ns;
+}
+
 uint64_t hist_quantile_ns(const struct hist *h, double p)
 {
 	uint64_t rank = (uint64_t)ceil((double)h->n * p), seen = 0;

@@ -16,6 +16,7 @@ struct hist {
 };
 
 void hist_add(struct hist *h, uint64_t ns);
+void hist_merge(struct hist *into, const struct hist *from);
 /* Nearest rank; UINT64_MAX when empty. */
 uint64_t hist_quantile_ns(const struct hist *h, double p);
 

@@ -180,15 +180,22 @@ static void take_finish(struct wire_reader *w, const struct jstr *finish)
 	memcpy(w->finish, word, sizeof word);
 }
 
-/* llama.cpp's native form has no [DONE]: "stop": true is its end mark, the reason stands in stop_type. */
-static void take_native_stop(struct wire_reader *w, const struct event_fields *f)
+bool wire_marks_end(enum wire kind)
+{
+	return kind == WIRE_LLAMACPP || kind == WIRE_TGI || kind == WIRE_OLLAMA;
+}
+
+/* llama.cpp's reason stands in stop_type, in older versions in one of several flags. */
+static void take_stop(struct wire_reader *w, const struct event_fields *f)
 {
 	static const struct jstr limit = { "limit", 5, false }, stop = { "stop", 4, false };
-	if (w->kind != WIRE_LLAMACPP || !f->stop)
+	if (!f->stop || !wire_marks_end(w->kind))
+		return;
+	w->done = true;
+	if (w->kind != WIRE_LLAMACPP)
 		return;
 	bool named = f->stop_type.p && f->stop_type.len && !jstr_is(&f->stop_type, "none");
 	take_finish(w, named ? &f->stop_type : f->stopped_limit ? &limit : &stop);
-	w->done = true;
 }
 
 static bool is_done_mark(const char *data, size_t len)
@@ -242,7 +249,7 @@ static void keep_frame(struct wire_reader *w, const struct event_fields *f, cons
 	fr->head_len = 0;
 	if (f->n_pieces != 1 || f->n_other_choice || f->finish.p || f->stop || f->n_duplicate_keys ||
 	    f->n_odd_numbers || w->has_error || !tells_nothing(&f->usage) || !tells_nothing(&f->timings) ||
-	    len - text->len > sizeof fr->bytes)
+	    len - text->len > sizeof fr->bytes || w->kind == WIRE_SGLANG || text->p[-1] != '"')
 		return;
 	fr->channel = f->pieces[0].channel;
 	fr->head_len = (size_t)(text->p - data);
@@ -261,6 +268,30 @@ static bool fits_frame(const struct wire_frame *fr, const char *data, size_t len
 	return scan_string_here(&s, text) && text->len == len - fr->head_len - fr->tail_len;
 }
 
+/* --- the parts of an event -----------------------------------------------------------------------------
+ */
+
+static struct wire_news take_pieces(struct wire_reader *w, const struct event_fields *f)
+{
+	struct wire_news news = { 0 };
+	w->n_other_choice += f->n_other_choice;
+	for (size_t i = 0; i < f->n_pieces; i++) {
+		news.content |= take_text(w, f->pieces[i].channel, &f->pieces[i].text).content;
+		news.token = true;
+	}
+	return news;
+}
+
+static void take_ends(struct wire_reader *w, const struct event_fields *f)
+{
+	take_finish(w, &f->finish);
+	take_stop(w, f);
+	if (is_fatal_finish(w->finish) && !w->has_error) {
+		w->has_error = true;
+		snprintf(w->error.message, sizeof w->error.message, "finish reason %s", w->finish);
+	}
+}
+
 /* --- one event, whole ---------------------------------------------------------------------------------- */
 
 struct wire_news wire_event(struct wire_reader *w, const char *data, size_t len, const char *type,
@@ -273,11 +304,11 @@ struct wire_news wire_event(struct wire_reader *w, const char *data, size_t len,
 	if (!named && !after && fits_frame(&w->frame, data, len, &text))
 		return take_text(w, w->frame.channel, &text);
 	w->n_after_done += after;
-	if (is_done_mark(data, len) && !named) {
+	if (w->kind != WIRE_OLLAMA && !named && is_done_mark(data, len)) {
 		w->done = true;
 		return news;
 	}
-	bool readable = wire_read(&f, data, len);
+	bool readable = wire_read(&f, w->kind, false, data, len);
 	w->n_duplicate_keys += f.n_duplicate_keys;
 	w->n_odd_numbers += f.n_odd_numbers;
 	if (!readable)
@@ -287,21 +318,29 @@ struct wire_news wire_event(struct wire_reader *w, const char *data, size_t len,
 	merge(&w->timings, &f.timings);
 	if (after)
 		return news;
-	w->n_other_choice += f.n_other_choice;
-	for (size_t i = 0; i < f.n_pieces; i++) {
-		struct wire_news one = take_text(w, f.pieces[i].channel, &f.pieces[i].text);
-		news.token = true;
-		news.content |= one.content;
-	}
+	if (w->kind == WIRE_SGLANG)
+		wire_cut_seen(w, &f);
+	news = take_pieces(w, &f);
 	if (!named)
 		keep_frame(w, &f, data, len);
-	take_finish(w, &f.finish);
-	take_native_stop(w, &f);
-	if (is_fatal_finish(w->finish) && !w->has_error) {
-		w->has_error = true;
-		snprintf(w->error.message, sizeof w->error.message, "finish reason %s", w->finish);
-	}
+	take_ends(w, &f);
 	return news;
+}
+
+bool wire_whole(struct wire_reader *w, const char *data, size_t len)
+{
+	struct event_fields f;
+	bool readable = wire_read(&f, w->kind, true, data, len);
+	w->n_duplicate_keys += f.n_duplicate_keys;
+	w->n_odd_numbers += f.n_odd_numbers;
+	if (!readable)
+		return false;
+	take_error(w, &f, false);
+	merge(&w->usage, &f.usage);
+	merge(&w->timings, &f.timings);
+	take_pieces(w, &f);
+	take_ends(w, &f);
+	return true;
 }
 
 void wire_end(struct wire_reader *w)
@@ -320,5 +359,5 @@ void wire_end(struct wire_reader *w)
 uint64_t wire_warnings(const struct wire_reader *w)
 {
 	return w->n_duplicate_keys + w->n_lone_halves + w->n_odd_numbers + w->n_foreign_events +
-	       w->n_finish_changes + w->n_after_done;
+	       w->n_finish_changes + w->n_after_done + w->n_rewrites;
 }

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one event of a generation stream says: OpenAI chat and completions, llama.cpp native, and the error
- * forms of the engines behind them. Choice 0 is the answer; other choices are counted, nothing more. Text
- * goes through one place that joins surrogate halves cut over two deltas and keeps the counters of a record.
- * Nothing here allocates, except into the text buffers a caller lends.
+/* What one event of a generation stream says: OpenAI chat and completions, the engines' own wires (llama.cpp,
+ * TGI, Ollama, SGLang, Triton), and the error forms of all of them. Choice 0 is the answer; other choices are
+ * counted, nothing more. Text goes through one place that joins surrogate halves cut over two deltas and
+ * keeps the counters of a record. Nothing here allocates, except into the text buffers a caller lends.
+ *
+ * End marks: [DONE] of OpenAI and SGLang; "stop": true of llama.cpp; generated_text or details of TGI;
+ * "done": true of Ollama; Triton has none.
  */
 #ifndef LOAD_WIRE_H
 #define LOAD_WIRE_H
@@ -42,13 +45,24 @@ struct wire_frame {
 	char bytes[WIRE_FRAME_BYTES];
 };
 
+/* SGLang's `text` holds, by the server's options, all text so far or only what is new. Told apart at the
+ * second event with text: by output_ids, which are then as many as completion_tokens or fewer, and where ids
+ * are missing by whether the text begins with the one before. Of text that grows only its length and its last
+ * bytes are kept: looking at the new part costs what the new part is long. */
+#define WIRE_GROWTH_TAIL 64
+struct wire_growth {
+	enum { GROWTH_UNKNOWN, GROWTH_CUMULATIVE, GROWTH_GUESSED, GROWTH_INCREMENTAL } form;
+	size_t len, tail_len; /* bytes as they stand in the event; 0 = no text yet */
+	char tail[WIRE_GROWTH_TAIL];
+};
+
 struct wire_reader {
 	enum wire kind;
 	struct wire_text text[N_CHANNELS];
 	struct wire_usage usage;   /* as `usage` objects told */
 	struct wire_usage timings; /* as llama.cpp's counters told, for where usage is missing */
 	char finish[24];
-	bool done; /* the end mark came: [DONE], or "stop": true of the native form */
+	bool done; /* the end mark came */
 	bool has_error, error_is_text;
 	struct wire_error error;
 	uint64_t n_malformed;    /* events that are no JSON object */
@@ -56,7 +70,9 @@ struct wire_reader {
 	uint64_t n_after_done;   /* events behind the end mark */
 	uint64_t n_duplicate_keys, n_lone_halves, n_joined_halves, n_odd_numbers, n_foreign_events,
 		n_finish_changes;
+	uint64_t n_rewrites; /* cumulative text that did not go on where it was: shorter, or changed */
 	uint64_t text_chars, bad_chars, max_same_run;
+	struct wire_growth growth;
 	struct wire_frame frame;
 };
 
@@ -70,6 +86,11 @@ void wire_init(struct wire_reader *w, enum wire kind);
 /* `type` is the event's name ("" = none), `error_field` as in struct sse_event. */
 struct wire_news wire_event(struct wire_reader *w, const char *data, size_t len, const char *type,
                             bool error_field);
+/* The whole body of an answer that is not streamed, one JSON object; false when it is none. Everything is
+ * taken over as from events. */
+bool wire_whole(struct wire_reader *w, const char *data, size_t len);
+/* The wire's end mark is a member of its events (llama.cpp, TGI, Ollama). */
+bool wire_marks_end(enum wire kind);
 /* End of the stream: halves still held become U+FFFD; usage is made one. */
 void wire_end(struct wire_reader *w);
 uint64_t wire_warnings(const struct wire_reader *w);

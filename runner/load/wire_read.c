@@ -8,19 +8,6 @@
 
 static const struct wire_usage no_usage = { REC_NONE, REC_NONE, REC_NONE, REC_NONE };
 
-struct key {
-	const char *name;
-	size_t len;
-};
-#define K(text)                                                                                              \
-	{                                                                                                    \
-		text, sizeof(text) - 1                                                                       \
-	}
-#define K_END                                                                                                \
-	{                                                                                                    \
-		NULL, 0                                                                                      \
-	}
-
 static inline bool is_key(const struct jstr *key, const struct key *k)
 {
 	if (__builtin_expect(key->esc, 0))
@@ -28,8 +15,7 @@ static inline bool is_key(const struct jstr *key, const struct key *k)
 	return key->len == k->len && key->p[0] == k->name[0] && memcmp(key->p, k->name, k->len) == 0;
 }
 
-/* Index of `key` in a table, -1 for others. `*seen` finds keys given twice. */
-static int key_of(struct event_fields *f, const struct jstr *key, const struct key *table, uint32_t *seen)
+int key_of(struct event_fields *f, const struct jstr *key, const struct key *table, uint32_t *seen)
 {
 	for (int i = 0; table[i].name; i++) {
 		if (is_key(key, &table[i])) {
@@ -41,7 +27,7 @@ static int key_of(struct event_fields *f, const struct jstr *key, const struct k
 	return -1;
 }
 
-static void count(struct scan *s, struct event_fields *f, uint64_t *out)
+void read_count(struct scan *s, struct event_fields *f, uint64_t *out)
 {
 	bool null = scan_peek(s) == 'n';
 	*out = REC_NONE;
@@ -49,7 +35,17 @@ static void count(struct scan *s, struct event_fields *f, uint64_t *out)
 		f->n_odd_numbers++;
 }
 
-static void add_piece(struct event_fields *f, enum channel channel, struct jstr text)
+bool enter_object(struct scan *s)
+{
+	if (scan_peek(s) != '{') {
+		scan_skip(s);
+		return false;
+	}
+	scan_enter(s);
+	return true;
+}
+
+void add_piece(struct event_fields *f, enum channel channel, struct jstr text)
 {
 	if (!text.p || text.len == 0)
 		return;
@@ -60,8 +56,7 @@ static void add_piece(struct event_fields *f, enum channel channel, struct jstr 
 	f->pieces[f->n_pieces++] = (struct piece){ channel, text };
 }
 
-/* A string, or (the multi-part form) an array of objects with a string `text`. */
-static void read_content(struct scan *s, struct event_fields *f, enum channel channel)
+void read_content(struct scan *s, struct event_fields *f, enum channel channel)
 {
 	static const struct key keys[] = { K("text"), K_END };
 	struct jstr text = { 0 }, key;
@@ -95,11 +90,8 @@ static void read_function(struct scan *s, struct event_fields *f)
 	static const struct key keys[] = { K("arguments"), K_END };
 	struct jstr args = { 0 }, key;
 	uint32_t seen = 0;
-	if (scan_peek(s) != '{') {
-		scan_skip(s);
+	if (!enter_object(s))
 		return;
-	}
-	scan_enter(s);
 	while (scan_member(s, &key)) {
 		if (key_of(f, &key, keys, &seen) == 0)
 			scan_str(s, &args);
@@ -144,6 +136,16 @@ static void drop_between(struct event_fields *f, size_t from, size_t to)
 	f->n_pieces -= to - from;
 }
 
+void drop_channel(struct event_fields *f, enum channel channel)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < f->n_pieces; i++) {
+		if (f->pieces[i].channel != channel)
+			f->pieces[n++] = f->pieces[i];
+	}
+	f->n_pieces = n;
+}
+
 /* Servers that know two names of the reasoning channel send the same text under both: one of them counts. */
 static void read_delta(struct scan *s, struct event_fields *f)
 {
@@ -159,11 +161,8 @@ static void read_delta(struct scan *s, struct event_fields *f)
 	} got[N] = { 0 };
 	struct jstr key;
 	uint32_t seen = 0;
-	if (scan_peek(s) != '{') {
-		scan_skip(s);
+	if (!enter_object(s))
 		return;
-	}
-	scan_enter(s);
 	while (scan_member(s, &key)) {
 		int k = key_of(f, &key, keys, &seen);
 		if (k < 0) {
@@ -193,7 +192,6 @@ static void read_delta(struct scan *s, struct event_fields *f)
 }
 
 static void read_usage(struct scan *s, struct event_fields *f);
-static void read_error(struct scan *s, struct event_fields *f);
 
 static void read_choice(struct scan *s, struct event_fields *f)
 {
@@ -267,14 +265,11 @@ static void read_detail(struct scan *s, struct event_fields *f, const char *name
 	const struct key keys[] = { { name, strlen(name) }, K_END };
 	struct jstr key;
 	uint32_t seen = 0;
-	if (scan_peek(s) != '{') {
-		scan_skip(s);
+	if (!enter_object(s))
 		return;
-	}
-	scan_enter(s);
 	while (scan_member(s, &key)) {
 		if (key_of(f, &key, keys, &seen) == 0)
-			count(s, f, out);
+			read_count(s, f, out);
 		else
 			scan_skip(s);
 	}
@@ -290,20 +285,17 @@ static void read_usage(struct scan *s, struct event_fields *f)
 	struct wire_usage u = no_usage;
 	struct jstr key;
 	uint32_t seen = 0;
-	if (scan_peek(s) != '{') {
-		scan_skip(s);
+	if (!enter_object(s))
 		return;
-	}
-	scan_enter(s);
 	while (scan_member(s, &key)) {
 		switch (key_of(f, &key, keys, &seen)) {
 		case PROMPT:
 		case INPUT:
-			count(s, f, &u.prompt_tok);
+			read_count(s, f, &u.prompt_tok);
 			break;
 		case COMPLETION:
 		case OUTPUT:
-			count(s, f, &u.output_tok);
+			read_count(s, f, &u.output_tok);
 			break;
 		case PROMPT_DETAILS:
 			read_detail(s, f, "cached_tokens", &u.cached_tok);
@@ -312,7 +304,7 @@ static void read_usage(struct scan *s, struct event_fields *f)
 			read_detail(s, f, "reasoning_tokens", &u.reasoning_tok);
 			break;
 		case REASONING:
-			count(s, f, &u.reasoning_tok);
+			read_count(s, f, &u.reasoning_tok);
 			break;
 		default:
 			scan_skip(s);
@@ -328,21 +320,18 @@ static void read_timings(struct scan *s, struct event_fields *f)
 	uint64_t cache = REC_NONE, prompt = REC_NONE, predicted = REC_NONE;
 	struct jstr key;
 	uint32_t seen = 0;
-	if (scan_peek(s) != '{') {
-		scan_skip(s);
+	if (!enter_object(s))
 		return;
-	}
-	scan_enter(s);
 	while (scan_member(s, &key)) {
 		switch (key_of(f, &key, keys, &seen)) {
 		case CACHE_N:
-			count(s, f, &cache);
+			read_count(s, f, &cache);
 			break;
 		case PROMPT_N:
-			count(s, f, &prompt);
+			read_count(s, f, &prompt);
 			break;
 		case PREDICTED_N:
-			count(s, f, &predicted);
+			read_count(s, f, &predicted);
 			break;
 		default:
 			scan_skip(s);
@@ -355,7 +344,7 @@ static void read_timings(struct scan *s, struct event_fields *f)
 		f->timings.prompt_tok = prompt + cache;
 }
 
-static void read_code(struct scan *s, struct jstr *word, uint64_t *number, bool *has_number)
+void read_code(struct scan *s, struct jstr *word, uint64_t *number, bool *has_number)
 {
 	*word = (struct jstr){ 0 };
 	*has_number = false;
@@ -365,7 +354,7 @@ static void read_code(struct scan *s, struct jstr *word, uint64_t *number, bool 
 		*has_number = scan_u64(s, number);
 }
 
-static void read_error(struct scan *s, struct event_fields *f)
+void read_error(struct scan *s, struct event_fields *f)
 {
 	enum { MESSAGE, TYPE, CODE };
 	static const struct key keys[] = { K("message"), K("type"), K("code"), K_END };
@@ -430,11 +419,8 @@ static void read_nested_usage(struct scan *s, struct event_fields *f)
 	static const struct key keys[] = { K("usage"), K_END };
 	struct jstr key;
 	uint32_t seen = 0;
-	if (scan_peek(s) != '{') {
-		scan_skip(s);
+	if (!enter_object(s))
 		return;
-	}
-	scan_enter(s);
 	while (scan_member(s, &key)) {
 		if (key_of(f, &key, keys, &seen) == 0)
 			read_usage(s, f);
@@ -443,9 +429,9 @@ static void read_nested_usage(struct scan *s, struct event_fields *f)
 	}
 }
 
-static void read_top(struct scan *s, struct event_fields *f, int key)
+static void read_top(struct scan *s, struct event_fields *f, const struct jstr *key, uint32_t *seen)
 {
-	switch (key) {
+	switch (key_of(f, key, top_keys, seen)) {
 	case CHOICES:
 		read_choices(s, f);
 		break;
@@ -491,10 +477,10 @@ static void read_top(struct scan *s, struct event_fields *f, int key)
 		scan_bool(s, &f->stopped_limit);
 		break;
 	case TOKENS_PREDICTED:
-		count(s, f, &f->timings.output_tok);
+		read_count(s, f, &f->timings.output_tok);
 		break;
 	case TOKENS_EVALUATED:
-		count(s, f, &f->timings.prompt_tok);
+		read_count(s, f, &f->timings.prompt_tok);
 		break;
 	case X_GROQ:
 		read_nested_usage(s, f);
@@ -504,8 +490,15 @@ static void read_top(struct scan *s, struct event_fields *f, int key)
 	}
 }
 
-bool wire_read(struct event_fields *f, const char *data, size_t len)
+bool wire_read(struct event_fields *f, enum wire kind, bool whole, const char *data, size_t len)
 {
+	static top_reader *const readers[N_WIRES] = {
+		[WIRE_OPENAI_CHAT] = read_top,   [WIRE_OPENAI_COMPLETIONS] = read_top,
+		[WIRE_LLAMACPP] = read_top,      [WIRE_TGI] = read_top_tgi,
+		[WIRE_OLLAMA] = read_top_ollama, [WIRE_SGLANG] = read_top_sglang,
+		[WIRE_TRITON] = read_top_triton
+	};
+	top_reader *reader = whole && kind == WIRE_TGI ? read_top_tgi_whole : readers[kind];
 	struct scan s;
 	struct jstr key;
 	uint32_t seen = 0;
@@ -513,11 +506,17 @@ bool wire_read(struct event_fields *f, const char *data, size_t len)
 	memset((char *)f + offsetof(struct event_fields, too_many), 0,
 	       sizeof *f - offsetof(struct event_fields, too_many));
 	f->usage = f->timings = no_usage;
+	f->n_ids = REC_NONE;
 	scan_init(&s, data, len);
 	if (scan_peek(&s) != '{')
 		return false;
 	scan_enter(&s);
 	while (scan_member(&s, &key))
-		read_top(&s, f, key_of(f, &key, top_keys, &seen));
+		reader(&s, f, &key, &seen);
+	if (f->choice != 0) {
+		f->n_other_choice += f->n_pieces != 0;
+		f->n_pieces = 0;
+		f->finish = (struct jstr){ 0 };
+	}
 	return scan_end(&s) && !f->too_many;
 }

@@ -182,6 +182,20 @@ bool ev_str(struct ev_loader *l, const struct cJSON *obj, const char *key, char 
 	return true;
 }
 
+bool ev_text_or_null(struct ev_loader *l, const struct cJSON *obj, const char *key, const char **out,
+                     size_t *len)
+{
+	const struct cJSON *v = json_get(obj, key);
+	const char *s = json_str(obj, key);
+	if (!s && !cJSON_IsNull(v)) {
+		ev_miss(l, "want a text or null in \"%s\"", key);
+		return false;
+	}
+	*len = s ? strlen(s) : 0;
+	*out = s ? ev_keep(l, s, *len) : NULL;
+	return !s || *out;
+}
+
 bool ev_bool(struct ev_loader *l, const struct cJSON *obj, const char *key, bool *out)
 {
 	if (json_bool(obj, key, out))
@@ -295,6 +309,9 @@ int evidence_load(struct evidence *out, const struct member_set *set, struct err
 	if (!l.failed) {
 		ev_read_events(&l);
 		ev_read_requests(&l);
+		ev_read_schedule(&l);
+		ev_read_answers(&l);
+		ev_read_engine_metrics(&l);
 		ev_read_controls(&l);
 		ev_read_telemetry(&l);
 		finish(&l);
@@ -316,12 +333,21 @@ void evidence_done(struct evidence *e)
 		next = c->next;
 		free(c);
 	}
+	for (size_t i = 0; e->cell_states && i < e->n_cells; i++) {
+		struct ev_cell_state *st = &e->cell_states[i];
+		sched_free(st->load.made);
+		sched_free(st->warmup.made);
+		free(st->load.items);
+		free(st->warmup.items);
+	}
 	plan_free(e->plan);
 	cJSON_Delete(e->lock);
 	cJSON_Delete(e->facts);
 	free(e->cells);
 	free(e->cell_states);
 	free(e->records);
+	free(e->answers);
+	free(e->calibrations);
 	free(e->controls);
 	free(e->readings);
 	free(e->starts);

@@ -9,6 +9,7 @@
 #include "model/cell.h"
 #include "model/plan.h"
 #include "model/record.h"
+#include "model/schedule.h"
 
 struct member {
 	char *name; /* "requests.jsonl" */
@@ -36,7 +37,9 @@ void member_set_done(struct member_set *s); /* unmaps and frees */
  * cell, planned (0 = by duration)       cell_end  cell, scheduled, done, stopped_by
  *              ("complete"|"duration"|"interrupt"|"engine_died"|"error"), wall_ns
  * soundness    cell, send_lag_p50_ns …_p99_ns …_max_ns, loop_lag_p50_ns …_p99_ns …_max_ns, loop_lag_n,
- *              client_cpu_ns, wall_ns, steal_ticks, total_ticks, max_in_flight
+ *              client_cpu_ns, wall_ns, steal_ticks, total_ticks, max_in_flight, start_ns, runq_wait_ns,
+ *              threads, retries
+ * calibration  load, when, the members of struct calibration (load/calibrate.h)
  * not_tested   what, reason           difference what, locked, found           disk_full where
  * label        label: as those of run_begin, found out later
  * interrupt    signal                 error      class, message                run_end status ("complete"|…)
@@ -53,6 +56,26 @@ struct ev_start {
 	int exit_status, exit_signal;
 };
 
+/* schedule.jsonl, one block of it: what of one cell and kind was planned. Made again from the plan and found
+ * equal; of a trace, which is not in the evidence, as it stands in the file. */
+struct ev_schedule {
+	bool there;
+	uint64_t n;               /* lines */
+	struct sched *made;       /* owned; NULL = of a trace, or it could not be made again */
+	struct sched_item *items; /* owned; of a trace */
+	size_t n_items, cap_items;
+};
+/* false: there is no such line, or it is not known. */
+bool ev_schedule_at(const struct ev_schedule *s, uint64_t k, struct sched_item *out);
+
+/* The engine's /metrics page, engine_metrics.jsonl: {"t_ns","cell","when","status","page"} */
+struct ev_page {
+	bool there;       /* asked for */
+	uint64_t status;  /* REC_NONE = no answer */
+	const char *text; /* NULL unless 200 */
+	size_t len;
+};
+
 struct ev_cell_state {
 	const struct cell *cell; /* points into evidence.cells */
 	bool begun, ended;
@@ -63,6 +86,35 @@ struct ev_cell_state {
 	uint64_t loop_lag_p50_ns, loop_lag_p99_ns, loop_lag_max_ns,
 		loop_lag_n; /* REC_NONE when n is 0 or not told */
 	uint64_t client_cpu_ns, wall_ns, steal_ticks, total_ticks, max_in_flight;
+	uint64_t start_ns, runq_wait_ns, threads, retries;
+	struct ev_schedule load, warmup;
+	struct ev_page before, after;
+	const char *left_out; /* why the run left it out; NULL = it did not */
+};
+
+/* The instrument against a server with known times; one for each load and time. All but the first three
+ * counts REC_NONE = no sample. */
+struct ev_calibration {
+	char load[CELL_ID_BYTES]; /* last component of cell ids: "c8" */
+	bool after;               /* the load phase; else before it */
+	uint64_t n_requests, n_failed, n_gaps;
+	uint64_t ttft_error_p50_ns, ttft_error_p99_ns, ttft_error_max_ns;
+	uint64_t itl_error_p50_ns, itl_error_p99_ns, itl_error_max_ns;
+	uint64_t send_lag_p50_ns, send_lag_p99_ns, send_lag_max_ns;
+	uint64_t loop_lag_p99_ns, client_cpu_ns, wall_ns, n_tokens, max_in_flight, server_late_p99_ns;
+};
+const char *ev_load_of_cell(const struct cell *c); /* "c8" of "chat/32in/16out/c8" */
+
+/* answers.jsonl, a line each: {"i","cell","k","chars","distinct","max_run","zlib_share","rep4_share",
+ * "foreign_share","special","nonce","expected","text"}; ascending by i */
+struct ev_answer {
+	uint64_t i; /* record.i */
+	size_t cell;
+	uint64_t k;
+	uint64_t chars, distinct, max_run, special;   /* REC_NONE = not computed */
+	double zlib_share, rep4_share, foreign_share; /* NAN = not computed */
+	const char *nonce, *expected, *text;          /* NULL = null */
+	size_t text_len;
 };
 
 struct ev_phase {
@@ -103,6 +155,10 @@ struct evidence {
 	struct record *records;
 	const uint8_t *tokens; /* tokens.bin */
 	size_t tokens_len;
+	size_t n_answers;
+	struct ev_answer *answers;
+	size_t n_calibrations;
+	struct ev_calibration *calibrations;
 	size_t n_controls;
 	struct ev_control *controls;
 	size_t n_readings;
@@ -135,6 +191,10 @@ struct evidence {
  * outlive the evidence. */
 warn_unused int evidence_load(struct evidence *out, const struct member_set *set, struct err *err);
 void evidence_done(struct evidence *e);
+
+/* By record.i; NULL = none. */
+const struct record *ev_record(const struct evidence *e, uint64_t i);
+const struct ev_answer *ev_answer_of(const struct evidence *e, uint64_t i);
 
 /* Token arrival times of one record, absolute ns. Never runs past the record's bytes.
  * `struct tok_iter it = tok_begin(e, r); uint64_t t; while (tok_next(&it, &t)) …` */

@@ -39,7 +39,8 @@ static const char *times_out_of_order(const struct record *r)
 		const char *says;
 	} line[] = {
 		{ r->due_ns, "due" },
-		{ r->sent_ns, "sent before due" },
+		{ r->first_sent_ns, "sent before due" },
+		{ r->sent_ns, "sent before the first attempt" },
 		{ r->first_byte_ns, "first byte before sent" },
 		{ r->first_token_ns, "first token before first byte" },
 		{ r->last_token_ns, "last token before first" },
@@ -62,8 +63,15 @@ static const char *times_out_of_order(const struct record *r)
 	return NULL;
 }
 
-static const char *outcome_contradicts(const struct record *r)
+static const struct plan_workload *workload_of(struct ev_loader *l, const struct record *r)
 {
+	size_t cell = r->kind == REC_LOAD || r->kind == REC_WARMUP ? ev_cell(l, r->cell) : l->e->n_cells;
+	return cell < l->e->n_cells ? l->e->cells[cell].wl : NULL;
+}
+
+static const char *outcome_contradicts(struct ev_loader *l, const struct record *r)
+{
+	const struct plan_workload *wl = workload_of(l, r);
 	bool tokens = r->tok_n > 0;
 	if (r->due_ns == REC_NONE || r->end_ns == REC_NONE)
 		return "no due or end time";
@@ -71,7 +79,7 @@ static const char *outcome_contradicts(const struct record *r)
 		return "token times without tokens, or tokens without times";
 	if (tokens && (r->sent_ns == REC_NONE || r->first_byte_ns == REC_NONE))
 		return "tokens before anything was sent or read";
-	if (r->outcome == OUTCOME_OK && (!tokens || r->http != 200))
+	if (r->outcome == OUTCOME_OK && ((!tokens && (!wl || wl->stream)) || r->http != 200))
 		return "ok without a token or without status 200";
 	if (r->outcome == OUTCOME_EMPTY && tokens)
 		return "empty with tokens";
@@ -81,6 +89,25 @@ static const char *outcome_contradicts(const struct record *r)
 		return "more output tokens than any request can have";
 	if (r->usage_prompt_tok != REC_NONE && r->usage_prompt_tok > 1000000000u)
 		return "more prompt tokens than any request can have";
+	return NULL;
+}
+
+static uint64_t attempts_allowed(struct ev_loader *l, const struct record *r)
+{
+	const struct plan_workload *wl = workload_of(l, r);
+	return wl ? wl->retry.max + 1 : 1;
+}
+
+static const char *attempts_contradict(struct ev_loader *l, const struct record *r)
+{
+	if (!r->attempts || r->attempts > attempts_allowed(l, r))
+		return "attempts that the plan does not allow";
+	if (r->sent_ns != REC_NONE && r->first_sent_ns == REC_NONE)
+		return "sent, but never first sent";
+	if (r->attempts == 1 && r->sent_ns != r->first_sent_ns)
+		return "one attempt, sent at two times";
+	if ((r->conv == REC_NONE) != (r->turn == REC_NONE))
+		return "conversation without turn, or turn without conversation";
 	return NULL;
 }
 
@@ -106,7 +133,9 @@ void ev_check_record(struct ev_loader *l, struct record *r, uint64_t *tokens_use
 {
 	const char *why = times_out_of_order(r);
 	if (!why)
-		why = outcome_contradicts(r);
+		why = outcome_contradicts(l, r);
+	if (!why)
+		why = attempts_contradict(l, r);
 	if (!why)
 		why = tokens_contradict(l, r);
 	if (!why && r->tok_bytes && r->tok_off != *tokens_used)

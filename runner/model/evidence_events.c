@@ -275,6 +275,10 @@ static void on_soundness(struct ev_loader *l, const struct cJSON *o, uint64_t t_
 		{ "steal_ticks", &st->steal_ticks },
 		{ "total_ticks", &st->total_ticks },
 		{ "max_in_flight", &st->max_in_flight },
+		{ "start_ns", &st->start_ns },
+		{ "runq_wait_ns", &st->runq_wait_ns },
+		{ "threads", &st->threads },
+		{ "retries", &st->retries },
 	};
 	bool all = true;
 	for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
@@ -284,13 +288,82 @@ static void on_soundness(struct ev_loader *l, const struct cJSON *o, uint64_t t_
 		st->loop_lag_p50_ns = st->loop_lag_p99_ns = st->loop_lag_max_ns = REC_NONE;
 }
 
+static bool is_load_of_a_cell(const struct evidence *e, const char *load)
+{
+	for (size_t i = 0; i < e->n_cells; i++)
+		if (strcmp(ev_load_of_cell(&e->cells[i]), load) == 0)
+			return true;
+	return false;
+}
+
+static bool calibrated_before(const struct evidence *e, const struct ev_calibration *c)
+{
+	for (size_t i = 0; i < e->n_calibrations; i++)
+		if (e->calibrations[i].after == c->after && strcmp(e->calibrations[i].load, c->load) == 0)
+			return true;
+	return false;
+}
+
+static bool read_calibration(struct ev_loader *l, const struct cJSON *o, struct ev_calibration *c)
+{
+	const struct {
+		const char *key;
+		uint64_t *at;
+	} wanted[] = {
+		{ "ttft_error_p50_ns", &c->ttft_error_p50_ns },
+		{ "ttft_error_p99_ns", &c->ttft_error_p99_ns },
+		{ "ttft_error_max_ns", &c->ttft_error_max_ns },
+		{ "itl_error_p50_ns", &c->itl_error_p50_ns },
+		{ "itl_error_p99_ns", &c->itl_error_p99_ns },
+		{ "itl_error_max_ns", &c->itl_error_max_ns },
+		{ "send_lag_p50_ns", &c->send_lag_p50_ns },
+		{ "send_lag_p99_ns", &c->send_lag_p99_ns },
+		{ "send_lag_max_ns", &c->send_lag_max_ns },
+		{ "loop_lag_p99_ns", &c->loop_lag_p99_ns },
+		{ "client_cpu_ns", &c->client_cpu_ns },
+		{ "wall_ns", &c->wall_ns },
+		{ "n_tokens", &c->n_tokens },
+		{ "max_in_flight", &c->max_in_flight },
+		{ "server_late_p99_ns", &c->server_late_p99_ns },
+	};
+	bool all = ev_u64(l, o, "n_requests", &c->n_requests) && ev_u64(l, o, "n_failed", &c->n_failed) &&
+	           ev_u64(l, o, "n_gaps", &c->n_gaps);
+	for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
+		all &= ev_u64_or_none(l, o, wanted[i].key, wanted[i].at);
+	return all;
+}
+
+static void on_calibration(struct ev_loader *l, const struct cJSON *o, uint64_t t_ns)
+{
+	struct evidence *e = l->e;
+	struct ev_calibration c = { 0 };
+	char when[8];
+	if (!ev_str(l, o, "load", c.load, sizeof(c.load)) || !ev_str(l, o, "when", when, sizeof(when)) ||
+	    !read_calibration(l, o, &c))
+		return;
+	c.after = strcmp(when, "after") == 0;
+	if (!c.after && strcmp(when, "before") != 0)
+		ev_miss(l, "unknown \"when\": %s", when);
+	else if (!is_load_of_a_cell(e, c.load))
+		ev_miss(l, "inconsistent: the plan has no cell with the load %.159s", c.load);
+	else if (calibrated_before(e, &c))
+		ev_miss(l, "inconsistent: calibration of %.140s %s the load told before", c.load, when);
+	else if (ev_room(l, &e->calibrations, e->n_calibrations, &l->cap_calibrations, sizeof(c)))
+		e->calibrations[e->n_calibrations++] = c;
+}
+
 static void on_not_tested(struct ev_loader *l, const struct cJSON *o, uint64_t t_ns)
 {
 	struct err line;
 	const char *what = json_str(o, "what"), *reason = json_str(o, "reason");
+	size_t cell = what ? ev_cell(l, what) : l->e->n_cells;
 	(void)err_set(&line, ERR_NONE, "%.200s: %.700s", what ? what : "?",
 	              reason ? reason : "no reason told");
 	ev_add_line(l, &l->e->not_tested, &l->e->n_not_tested, &l->cap_not_tested, line.msg);
+	if (cell < l->e->n_cells) {
+		(void)err_set(&line, ERR_NONE, "%.200s", reason && *reason ? reason : "no reason told");
+		l->e->cell_states[cell].left_out = ev_keep(l, line.msg, strlen(line.msg));
+	}
 }
 
 static void on_difference(struct ev_loader *l, const struct cJSON *o, uint64_t t_ns)
@@ -346,6 +419,7 @@ static const struct {
 	{ "cell_begin", on_cell_begin },
 	{ "cell_end", on_cell_end },
 	{ "soundness", on_soundness },
+	{ "calibration", on_calibration },
 	{ "not_tested", on_not_tested },
 	{ "difference", on_difference },
 	{ "disk_full", on_disk_full },

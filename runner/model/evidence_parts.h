@@ -15,12 +15,14 @@ struct ev_loader {
 	uint64_t line_no;                                           /* from 1; 0 = the file as a whole */
 	void (*take)(struct ev_loader *l, const struct cJSON *obj); /* of ev_each_object */
 	size_t n_left_out;
-	size_t cap_records, cap_controls, cap_readings, cap_starts, cap_phases, cap_labels, cap_differences,
-		cap_missing, cap_not_tested, cap_words;
+	size_t cap_records, cap_answers, cap_calibrations, cap_controls, cap_readings, cap_starts, cap_phases,
+		cap_labels, cap_differences, cap_missing, cap_not_tested, cap_words;
 	size_t n_words;
 	const char **words; /* interned */
 	uint64_t *n_load;   /* load records seen, for each cell */
 	size_t last_cell;
+	struct ev_cell_state *block; /* of schedule.jsonl: what is being read */
+	bool block_warmup, block_told;
 	uint64_t n_events, next_seq, next_record, next_control, tokens_used;
 	bool began;  /* run_begin was there */
 	bool failed; /* no memory */
@@ -49,6 +51,9 @@ bool ev_each_line(struct ev_loader *l, const char *file, size_t max_line_bytes,
 bool ev_u64(struct ev_loader *l, const struct cJSON *obj, const char *key, uint64_t *out);
 /* null gives REC_NONE. */
 bool ev_u64_or_none(struct ev_loader *l, const struct cJSON *obj, const char *key, uint64_t *out);
+/* null gives NULL, a text a copy in the arena. */
+bool ev_text_or_null(struct ev_loader *l, const struct cJSON *obj, const char *key, const char **out,
+                     size_t *len);
 bool ev_str(struct ev_loader *l, const struct cJSON *obj, const char *key, char *out, size_t out_bytes);
 bool ev_bool(struct ev_loader *l, const struct cJSON *obj, const char *key, bool *out);
 
@@ -56,7 +61,13 @@ bool ev_bool(struct ev_loader *l, const struct cJSON *obj, const char *key, bool
 size_t ev_cell(struct ev_loader *l, const char *id);
 
 void ev_read_events(struct ev_loader *l);
+/* Behind the events. */
 void ev_read_requests(struct ev_loader *l);
+/* Behind the requests, which are held against it. */
+void ev_read_schedule(struct ev_loader *l);
+/* Behind the schedule, which names the canaries. */
+void ev_read_answers(struct ev_loader *l);
+void ev_read_engine_metrics(struct ev_loader *l);
 void ev_read_controls(struct ev_loader *l);
 void ev_read_telemetry(struct ev_loader *l);
 /* One record against itself and tokens.bin: what a sane writer cannot have written is told. A record whose

@@ -91,7 +91,7 @@ static bool find_outcome(const char *word, enum outcome *out)
 	return false;
 }
 
-static const struct record *record_by_number(const struct evidence *e, uint64_t i)
+const struct record *ev_record(const struct evidence *e, uint64_t i)
 {
 	size_t lo = 0, hi = e->n_records;
 	while (lo < hi) {
@@ -114,7 +114,7 @@ static bool known_control(const struct evidence *e, const char *id)
 
 static void check_control(struct ev_loader *l, const struct ev_control *c)
 {
-	const struct record *r = record_by_number(l->e, c->request);
+	const struct record *r = ev_record(l->e, c->request);
 	if (!known_control(l->e, c->id))
 		ev_miss(l, "inconsistent: the plan has no control %s", c->id);
 	if (!r || r->kind != REC_CONTROL || r->outcome != c->outcome || r->start != c->start)

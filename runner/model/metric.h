@@ -8,7 +8,7 @@
 
 enum metric_kind {
 	METRIC_LATENCY, /* one value a request, ns; quantile gates by exact binomial bounds */
-	METRIC_RATE,    /* one value a cell (tok/s, requests/s) */
+	METRIC_RATE,    /* one value a cell (tok/s, requests/s, share of the cell); compared as it is */
 	METRIC_SHARE,   /* x of n requests; Clopper-Pearson bound */
 	METRIC_COUNT,   /* whole number over the run */
 	METRIC_PEAK,    /* worst value of a telemetry series */
@@ -32,6 +32,7 @@ enum unit_dim {
 
 struct metric {
 	const char *name;
+	const char *formula; /* name and number of the formula, "ttft/1": proofmark-bundle(5) */
 	enum metric_kind kind;
 	enum unit_dim dim;
 	bool needs_cell; /* bound to one cell (workload × prompt_tok × concurrency) */
@@ -43,11 +44,12 @@ struct metric {
 	const char *later;          /* METRIC_LATER: why it is not tested */
 };
 
-/* NULL-name-ended. ttft ttft_content itl tpot e2e send_lag · output_tok_s request_s prefill_tok_s
- * decode_tok_s · failed_share · controls_failed completed_requests output_length_mismatch engine_exits ·
- * engine_pss_peak engine_rss_peak host_used_peak · cold_start second_cold_start restart rollback ·
- * second_to_first_cold_start · (later) device_memory_peak device_power_mean wall_power_mean
- * energy_per_output_tok leak_slope prefix_cache_hit_share scaling_efficiency train_step train_tok_s
+/* NULL-name-ended. ttft ttft_content itl tpot e2e send_lag spacing_error · output_tok_s request_s
+ * prefill_tok_s decode_tok_s delivered_share prefix_cache_hit_share · failed_share canary_failed_share
+ * suspicious_answer_share retried_share · controls_failed completed_requests output_length_mismatch
+ * engine_exits foreign_nonces · engine_pss_peak engine_rss_peak host_used_peak · cold_start second_cold_start
+ * restart rollback · second_to_first_cold_start · (later) device_memory_peak device_power_mean
+ * wall_power_mean energy_per_output_tok leak_slope scaling_efficiency train_step train_tok_s
  * train_loss_deviation train_bad_steps train_resume */
 extern const struct metric metrics[];
 const struct metric *metric_find(const char *name); /* NULL = none */

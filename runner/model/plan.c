@@ -11,8 +11,10 @@ const char *const engine_kind_words[] = { "llamacpp", "attach", "scripted", "vll
 	                                  "tgi",      "trtllm", "ollama",   "torchjob", NULL };
 const char *const launch_kind_words[] = { "process", "container", "attach", NULL };
 const char *const class_words[] = { "interactive", "batch", "training", "serving", "compact", NULL };
-const char *const api_words[] = { "chat", "completions", "llamacpp", NULL };
-const char *const arrival_words[] = { "closed", "constant", "poisson", "trace", NULL };
+const char *const api_words[] = {
+	"chat", "completions", "llamacpp", "tgi", "ollama", "sglang", "triton", NULL
+};
+const char *const arrival_words[] = { "closed", "constant", "poisson", "trace", "gamma", "ramp", NULL };
 const char *const severity_words[] = { "must", "should", "info", NULL };
 const char *const comparator_words[] = { "<=", "<", ">=", ">", "==", NULL };
 
@@ -111,6 +113,10 @@ static void workload_done(struct plan_workload *w)
 	free(w->prompt_tok);
 	free(w->concurrency);
 	free(w->arrival.trace);
+	free(w->arrival.rates_rps);
+	for (size_t i = 0; i < w->n_mix; i++)
+		free(w->mix[i].name);
+	free(w->mix);
 }
 
 static void control_done(struct plan_control *c)

@@ -33,9 +33,22 @@ enum wl_class { CLASS_INTERACTIVE, CLASS_BATCH, CLASS_TRAINING, CLASS_SERVING, C
 enum api {
 	API_CHAT,
 	API_COMPLETIONS,
-	API_LLAMACPP
-}; /* POST /v1/chat/completions, /v1/completions, /completion */
-enum arrival { ARRIVAL_CLOSED, ARRIVAL_CONSTANT, ARRIVAL_POISSON, ARRIVAL_TRACE };
+	API_LLAMACPP,
+	API_TGI,    /* POST /generate_stream, without streaming /generate */
+	API_OLLAMA, /* POST /api/chat, NDJSON */
+	API_SGLANG, /* POST /generate */
+	API_TRITON, /* POST /v2/models/{model}/generate_stream, without streaming /generate */
+	N_APIS
+}; /* the first three: POST /v1/chat/completions, /v1/completions, /completion */
+enum arrival {
+	ARRIVAL_CLOSED,
+	ARRIVAL_CONSTANT,
+	ARRIVAL_POISSON,
+	ARRIVAL_TRACE,
+	ARRIVAL_GAMMA, /* gaps of a gamma distribution with shape `burstiness` and mean 1/rate */
+	ARRIVAL_RAMP,  /* Poisson whose rate goes in a straight line from rate_rps to rate_end_rps over
+	                  duration_s */
+};
 enum severity { SEVERITY_MUST, SEVERITY_SHOULD, SEVERITY_INFO };
 enum comparator { CMP_LE, CMP_LT, CMP_GE, CMP_GT, CMP_EQ };
 
@@ -85,10 +98,17 @@ struct plan_candidate {
 
 struct plan_arrival {
 	enum arrival kind;
-	double rate_rps; /* open loop */
-	uint64_t seed;   /* open loop; default 1 */
-	double think_s;  /* closed loop: pause between an answer and the next request; default 0 */
-	char *trace;     /* path; accepted, executed later */
+	double rate_rps;     /* open loop */
+	uint64_t seed;       /* open loop; default 1 */
+	double think_s;      /* closed loop: pause between an answer and the next request; default 0 */
+	double rate_end_rps; /* ramp */
+	double burstiness;   /* gamma: shape; 1 = Poisson, below 1 burstier, above 1 more even; default 1 */
+	size_t n_rates;      /* stepped sweep: one cell a rate, ascending; 0 = rate_rps alone */
+	double *rates_rps;
+	bool stop_when_saturated; /* cells of the sweep behind the first over-saturated one are not run
+	                             (model/saturation.h); also over the concurrencies of a closed loop */
+	char *trace;              /* path of the trace file (model/trace.h) */
+	double speed;             /* trace: times are divided by this; default 1 */
 };
 
 struct plan_sampling {
@@ -96,6 +116,27 @@ struct plan_sampling {
 	uint64_t seed;      /* default 1 */
 	double top_p;       /* <0 = not sent */
 	int64_t top_k;      /* <0 = not sent */
+};
+
+struct plan_mix_part {
+	char *name;
+	double weight; /* above 0; share = weight / sum */
+	uint64_t prompt_tok, output_tok;
+};
+
+struct plan_conversation {
+	uint64_t turns;           /* 0 = no conversations, else 2 or more; `requests` counts turns */
+	uint64_t turn_prompt_tok; /* new user tokens of each turn behind the first (not exact: the template's
+	                             own come on top); default 32 */
+	double think_s;           /* pause between an answer and the next turn; default 0 */
+};
+
+struct plan_retry {
+	uint64_t max;                         /* sends behind the first; 0 = no retries (the default) */
+	bool on_status, on_reset, on_timeout; /* 429 and 503; connection refused, reset or cut before the
+	                                         first token; connect and first-byte deadlines */
+	double backoff_s; /* before the n-th retry: n x this, or the server's Retry-After when that is longer
+	                     (at most 60 s); default 0.5 */
 };
 
 struct plan_workload {
@@ -121,8 +162,18 @@ struct plan_workload {
 	bool critical;      /* the performance-critical load: exactly one workload */
 	uint64_t critical_prompt_tok,
 		critical_concurrency; /* the one cell that gates; default: the largest of each */
+	double critical_rate_rps;     /* with arrival.rates_rps only, else 0 */
 	uint64_t looks;               /* K of statistics.md 2; default 1 */
 	struct plan_sampling sampling;
+	bool stream; /* default true; false: one JSON answer, of which only the end can be timed */
+	size_t n_mix;
+	struct plan_mix_part *mix; /* then prompt_tok and output_tok are not given: n_prompt_tok is 1 and
+	                              prompt_tok[0] and output_tok are 0 */
+	struct plan_conversation conversation;
+	double canary_share; /* 0..1 of the requests that carry a nonce and a question with a known answer;
+	                        default 0 */
+	bool text_counters;  /* default true: the corruption counters of each answer are kept */
+	struct plan_retry retry;
 };
 
 struct plan_control {
@@ -152,12 +203,19 @@ struct plan_instrument {
 	double max_loop_lag_ms;    /* p99 of event-loop lag; default 10 */
 	double max_client_cpu_pct; /* own CPU share of one core while loading; default 90 */
 	double max_steal_pct;      /* CPU steal over the load; default 10 */
+	double max_runq_wait_pct;  /* time runnable but not on a CPU / wall time, client; default 20 */
+	double max_ttft_error_ms, max_itl_error_ms; /* p99 of the calibration; default 10 each */
+	double min_delivered_share;                 /* of the planned concurrency or rate; default 0.99 */
+	double calibration_s; /* length of each calibration, before and after the load; 0 = none; default 2 */
+	uint64_t client_threads; /* default 1 */
+	bool busy_poll;          /* the client spins instead of sleeping; default false */
 };
 
 struct plan_where {
 	char *workload;       /* NULL = the critical workload where the metric needs a cell */
 	uint64_t prompt_tok;  /* 0 = the critical cell's */
 	uint64_t concurrency; /* 0 = the critical cell's */
+	double rate_rps;      /* of a sweep; 0 = the critical cell's */
 	bool all_cells;       /* "cells": "all": every cell of the workload, pooled */
 };
 

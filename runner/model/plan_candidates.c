@@ -21,6 +21,8 @@ static bool url_ok(const char *url)
 {
 	size_t scheme = strncmp(url, "http://", 7) == 0 ? 7 : strncmp(url, "https://", 8) == 0 ? 8 : 0;
 
+	if (strncmp(url, "unix:///", 8) == 0) /* HTTP over that socket */
+		return url[8] && !strpbrk(url, " ?#\\\"<>");
 	return scheme && url[scheme] && url[scheme] != '/' && url[scheme] != ':' &&
 	       !strpbrk(url, " ?#\\\"<>@");
 }
@@ -74,7 +76,7 @@ static void lint_attach(const struct plan_candidate *c, const char *at, struct p
 	snprintf(deep, sizeof(deep), "%s/launch/attach/url", at);
 	if (!url_ok(c->launch.url))
 		ERROR(deep, "want http://HOST:PORT or https://HOST[:PORT][/PREFIX], without user, query and "
-		            "fragment");
+		            "fragment, or unix:///PATH");
 	if (c->n_args)
 		ERROR(at, "'args' and launch 'attach': a server that runs already takes no arguments");
 	if (c->n_env)

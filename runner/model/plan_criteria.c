@@ -18,7 +18,7 @@ struct judged {
 	bool critical;                  /* it is, or holds, the critical cell */
 	bool by_duration;
 	uint64_t n;         /* requests planned; for itl the gaps in their answers */
-	const char *things; /* "requests" or "gaps" */
+	const char *things; /* "requests", "gaps" or "canaries" */
 };
 
 /* --- names and words ---------------------------------------------------------------------------------------
@@ -131,12 +131,38 @@ static void say_workloads(const struct plan *p, const char *got, const char *at,
 	      near ? " (did you mean \"" : "", near ? near : "", near ? "\"?)" : "");
 }
 
+/* The shortest answer of the workload, so that no more gaps are counted than there are. */
+static uint64_t least_output_tok(const struct plan_workload *w)
+{
+	uint64_t least = w->output_tok;
+
+	for (size_t i = 0; i < w->n_mix; i++)
+		if (least == 0 || w->mix[i].output_tok < least)
+			least = w->mix[i].output_tok;
+	return least;
+}
+
 static void take_cell(struct judged *j, const struct cell *cell)
 {
 	j->exists = true;
 	j->critical |= cell->critical;
-	j->by_duration |= cell->requests == 0;
+	j->by_duration |= cell->requests == 0 || cell->wl->arrival.kind == ARRIVAL_TRACE;
 	j->n += cell->requests;
+}
+
+static bool is_rate(const struct cell *cell, double rate_rps)
+{
+	return rate_rps <= 0 || (cell->rate_rps >= rate_rps && cell->rate_rps <= rate_rps);
+}
+
+static bool is_judged(const struct cell *cell, const struct plan_where *w)
+{
+	const struct plan_workload *wl = cell->wl;
+
+	return w->all_cells ||
+	       (cell->prompt_tok == (w->prompt_tok ? w->prompt_tok : wl->critical_prompt_tok) &&
+	        cell->concurrency == (w->concurrency ? w->concurrency : wl->critical_concurrency) &&
+	        is_rate(cell, w->rate_rps > 0 ? w->rate_rps : wl->critical_rate_rps));
 }
 
 /* The cells a criterion is about; the same defaults as the verdict's. */
@@ -149,24 +175,42 @@ static struct judged find_judged(const struct plan *p, const struct plan_criteri
 
 	if (!j.wl)
 		return j;
-	uint64_t prompt_tok = c->where.prompt_tok, concurrency = c->where.concurrency;
-	if (prompt_tok == 0)
-		prompt_tok = j.wl->critical_prompt_tok;
-	if (concurrency == 0)
-		concurrency = j.wl->critical_concurrency;
 	for (size_t i = 0; i < n_cells; i++)
-		if (cells[i].wl == j.wl && (c->where.all_cells || (cells[i].prompt_tok == prompt_tok &&
-		                                                   cells[i].concurrency == concurrency)))
+		if (cells[i].wl == j.wl && is_judged(&cells[i], &c->where))
 			take_cell(&j, &cells[i]);
 	if (strcmp(c->metric, "itl") == 0) {
 		j.things = "gaps";
-		j.n *= j.wl->output_tok ? j.wl->output_tok - 1 : 0;
+		j.n *= least_output_tok(j.wl) ? least_output_tok(j.wl) - 1 : 0;
+	}
+	if (strcmp(c->metric, "canary_failed_share") == 0 && j.wl->canary_share > 0) {
+		j.things = "canaries"; /* so many on average */
+		j.n = (uint64_t)((double)j.n * j.wl->canary_share);
 	}
 	if (j.wl->cls == CLASS_TRAINING) {
 		j.exists = true;
 		j.critical = j.wl->critical;
 	}
 	return j;
+}
+
+static void say_no_cell(const struct plan_where *w, const struct plan_workload *wl, const char *at,
+                        struct problems *out)
+{
+	uint64_t prompt_tok = w->prompt_tok ? w->prompt_tok : wl->critical_prompt_tok;
+	uint64_t concurrency = w->concurrency ? w->concurrency : wl->critical_concurrency;
+	char rate[48] = "";
+
+	if (w->rate_rps > 0)
+		snprintf(rate, sizeof(rate), " and rate_rps %.9g", w->rate_rps);
+	if (w->prompt_tok && (wl->n_mix || wl->arrival.kind == ARRIVAL_TRACE))
+		ERROR(at,
+		      "workload \"%s\" has no cell with a prompt_tok of its own: its %s gives the lengths",
+		      wl->name, wl->n_mix ? "mix" : "trace");
+	else
+		ERROR(at,
+		      "workload \"%s\" has no cell with prompt_tok %" PRIu64 " and concurrency %" PRIu64
+		      "%s: take them from its lists",
+		      wl->name, prompt_tok, concurrency, rate);
 }
 
 static void lint_where(const struct plan *p, const struct plan_criterion *c, const struct metric *m,
@@ -180,18 +224,16 @@ static void lint_where(const struct plan *p, const struct plan_criterion *c, con
 		say_workloads(p, w->workload, at, out);
 		return;
 	}
-	if (w->all_cells && (w->prompt_tok || w->concurrency))
-		ERROR(deep, "\"cells\": \"all\" and one 'prompt_tok' or 'concurrency' contradict each other");
+	if (w->all_cells && (w->prompt_tok || w->concurrency || w->rate_rps > 0))
+		ERROR(deep,
+		      "\"cells\": \"all\" and one 'prompt_tok', 'concurrency' or 'rate_rps' contradict each "
+		      "other");
 	else if (m->needs_cell && j->wl && j->wl->cls == CLASS_TRAINING)
 		ERROR(deep, "\"%s\" is about requests, and workload \"%s\" sends none", m->name, j->wl->name);
 	else if (m->needs_cell && j->wl && !j->exists)
-		ERROR(deep,
-		      "workload \"%s\" has no cell with prompt_tok %" PRIu64 " and concurrency %" PRIu64
-		      ": take both from its lists",
-		      j->wl->name, w->prompt_tok ? w->prompt_tok : j->wl->critical_prompt_tok,
-		      w->concurrency ? w->concurrency : j->wl->critical_concurrency);
+		say_no_cell(w, j->wl, deep, out);
 	else if (!m->needs_cell && m->kind != METRIC_LATER &&
-	         (w->workload || w->prompt_tok || w->concurrency || w->all_cells))
+	         (w->workload || w->prompt_tok || w->concurrency || w->rate_rps > 0 || w->all_cells))
 		WARN(deep, "\"%s\" is a figure of the whole run: 'where' changes nothing", m->name);
 }
 
@@ -213,7 +255,7 @@ static void lint_quantile_n(const struct plan_criterion *c, const struct judged 
 	if (j->by_duration)
 		WARN(at,
 		     "%s at confidence %g%s needs %" PRIu64
-		     " %s; a cell that runs by 'duration_s' may end with fewer",
+		     " %s; a cell that runs by 'duration_s' or a trace may end with fewer",
 		     c->statistic, c->confidence, looks, need, j->things);
 	else if (j->n < need)
 		ERROR(at,
@@ -252,8 +294,8 @@ static void lint_share_n(const struct plan_criterion *c, const struct judged *j,
 	if (limit <= 0) {
 		ERROR(at,
 		      "no number of requests shows a share of 0: want a limit above 0 (%" PRIu64
-		      " requests without a failure show %.3g)",
-		      j->n, stat_cp_upper(j->n, 0, confidence));
+		      " %s without a failure show %.3g)",
+		      j->n, j->things, stat_cp_upper(j->n, 0, confidence));
 		return;
 	}
 	uint64_t need = share_n_min(limit, confidence);
@@ -263,12 +305,20 @@ static void lint_share_n(const struct plan_criterion *c, const struct judged *j,
 	else if (j->n < need)
 		ERROR(at,
 		      "a share of at most %g at confidence %g needs %" PRIu64
-		      " requests even without a failure, the plan sends %" PRIu64,
-		      limit, c->confidence, need, j->n);
+		      " %s even without a failure, the plan sends %" PRIu64,
+		      limit, c->confidence, need, j->things, j->n);
 }
 
 /* --- one criterion, and all of them
  * ---------------------------------------------------------------------------- */
+
+static bool has_canaries(const struct plan *p)
+{
+	for (size_t i = 0; i < p->n_workloads; i++)
+		if (p->workloads[i].canary_share > 0)
+			return true;
+	return false;
+}
 
 static void lint_sources(const struct plan *p, const struct metric *m, const char *at, struct problems *out)
 {
@@ -276,12 +326,43 @@ static void lint_sources(const struct plan *p, const struct metric *m, const cha
 		WARN(at, "\"%s\" comes out not_tested: %s", m->name, m->later);
 	if (strcmp(m->name, "controls_failed") == 0 && p->n_controls == 0)
 		ERROR(at, "\"controls_failed\" without controls: nothing would be counted");
+	if (strcmp(m->name, "foreign_nonces") == 0 && !has_canaries(p))
+		ERROR(at, "\"foreign_nonces\" and no workload with 'canary_share': nothing would be counted");
 	if (strcmp(m->name, "restart") == 0 && !p->recovery.restart)
 		ERROR(at, "\"restart\" is not measured: want 'restart' in /recovery");
 	if (strcmp(m->name, "rollback") == 0 && !p->recovery.rollback)
 		ERROR(at, "\"rollback\" is not measured: want 'rollback' in /recovery");
 	if (strstr(m->name, "second") && !p->recovery.second_cold_start)
 		ERROR(at, "\"%s\" is not measured: want 'second_cold_start' in /recovery", m->name);
+}
+
+/* Metrics that a workload has only with a setting of its own. */
+static void lint_ability(const struct plan_workload *w, const struct metric *m, const char *at,
+                         struct problems *out)
+{
+	static const char *const streamed[] = { "ttft",          "ttft_content", "itl", "tpot",
+		                                "prefill_tok_s", "decode_tok_s", NULL };
+	bool open = w->arrival.kind != ARRIVAL_CLOSED;
+
+	for (size_t i = 0; !w->stream && streamed[i]; i++)
+		if (strcmp(m->name, streamed[i]) == 0)
+			ERROR(at,
+			      "\"%s\" of workload \"%s\" is not measurable: 'stream' is false, only the end "
+			      "of "
+			      "an answer has a time",
+			      m->name, w->name);
+	if (strcmp(m->name, "canary_failed_share") == 0 && w->canary_share <= 0)
+		ERROR(at, "\"%s\" of workload \"%s\", which has no 'canary_share': nothing would be counted",
+		      m->name, w->name);
+	if (strcmp(m->name, "suspicious_answer_share") == 0 && !w->text_counters)
+		ERROR(at,
+		      "\"%s\" of workload \"%s\", whose 'text_counters' is false: nothing would be counted",
+		      m->name, w->name);
+	if (strcmp(m->name, "spacing_error") == 0 && !open)
+		ERROR(at, "\"%s\" of workload \"%s\": a closed loop has no spacing of its own", m->name,
+		      w->name);
+	if (strcmp(m->name, "retried_share") == 0 && w->retry.max == 0)
+		WARN(at, "\"%s\" of workload \"%s\", which has no 'retry': always 0", m->name, w->name);
 }
 
 static bool judges_critical(const struct metric *m, const struct judged *j)
@@ -318,6 +399,8 @@ static bool lint_criterion(const struct plan *p, size_t i, const struct cell *ce
 	if (m->kind == METRIC_SHARE && j.exists && j.wl->cls != CLASS_TRAINING)
 		lint_share_n(c, &j, at, out);
 	lint_sources(p, m, at, out);
+	if (m->needs_cell && j.wl && j.wl->cls != CLASS_TRAINING)
+		lint_ability(j.wl, m, at, out);
 	return judges_critical(m, &j) && c->severity == SEVERITY_MUST;
 }
 

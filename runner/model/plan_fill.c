@@ -109,6 +109,15 @@ static uint64_t *counts_of(struct filler *f, const struct cJSON *o, const char *
 	return list;
 }
 
+#define FILL_EACH(f, p, doc, member, fill)                                                                   \
+	do {                                                                                                 \
+		const struct cJSON *array_ = json_get(doc, #member), *e_;                                    \
+		size_t i_ = 0;                                                                               \
+		(p)->member = list_of(f, array_, sizeof(*(p)->member), &(p)->n_##member);                    \
+		if ((p)->member)                                                                             \
+			cJSON_ArrayForEach(e_, array_) fill(f, &(p)->member[i_++], e_);                      \
+	} while (0)
+
 static void fill_about(struct filler *f, struct plan *p, const struct cJSON *o)
 {
 	p->id = str_of(f, o, "id");
@@ -213,13 +222,74 @@ static struct plan_sampling sampling_of(const struct cJSON *o)
 	};
 }
 
+static int by_rate(const void *a, const void *b)
+{
+	double x, y;
+
+	memcpy(&x, a, sizeof(x));
+	memcpy(&y, b, sizeof(y));
+	return (x > y) - (x < y);
+}
+
+static double *rates_of(struct filler *f, const struct cJSON *o, const char *key, size_t *n)
+{
+	const struct cJSON *array = json_get(o, key), *e;
+	double *list = list_of(f, array, sizeof(*list), n);
+	size_t i = 0;
+
+	if (!list)
+		return NULL;
+	cJSON_ArrayForEach(e, array) list[i++] = e->valuedouble;
+	qsort(list, *n, sizeof(*list), by_rate);
+	return list;
+}
+
 static void fill_arrival(struct filler *f, struct plan_arrival *a, const struct cJSON *o)
 {
 	a->kind = (enum arrival)word_of(o, "kind", arrival_words, ARRIVAL_CLOSED);
 	a->rate_rps = num_of(o, "rate_rps", 0);
 	a->seed = u64_of(o, "seed", 1);
 	a->think_s = num_of(o, "think_s", 0);
+	a->rate_end_rps = num_of(o, "rate_end_rps", 0);
+	a->burstiness = num_of(o, "burstiness", 1);
+	a->rates_rps = rates_of(f, o, "rates_rps", &a->n_rates);
+	a->stop_when_saturated = bool_of(o, "stop_when_saturated", false);
 	a->trace = str_of(f, o, "trace");
+	a->speed = num_of(o, "speed", 1);
+}
+
+static void fill_mix_part(struct filler *f, struct plan_mix_part *m, const struct cJSON *o)
+{
+	m->name = str_of(f, o, "name");
+	m->weight = num_of(o, "weight", 1);
+	m->prompt_tok = u64_of(o, "prompt_tok", 0);
+	m->output_tok = u64_of(o, "output_tok", 0);
+}
+
+static void fill_conversation(struct plan_conversation *c, const struct cJSON *o)
+{
+	c->turns = u64_of(o, "turns", 0);
+	c->turn_prompt_tok = u64_of(o, "turn_prompt_tok", 32);
+	c->think_s = num_of(o, "think_s", 0);
+}
+
+static bool lists_word(const struct cJSON *array, const char *word)
+{
+	const struct cJSON *e;
+
+	cJSON_ArrayForEach(e, array) if (strcmp(e->valuestring, word) == 0) return true;
+	return false;
+}
+
+static void fill_retry(struct plan_retry *r, const struct cJSON *o)
+{
+	const struct cJSON *on = json_get(o, "on");
+
+	r->max = u64_of(o, "max", 0);
+	r->on_status = o && (!on || lists_word(on, "status"));
+	r->on_reset = lists_word(on, "reset");
+	r->on_timeout = lists_word(on, "timeout");
+	r->backoff_s = num_of(o, "backoff_s", 0.5);
 }
 
 static void fill_limits(struct plan_workload *w, const struct cJSON *o)
@@ -245,6 +315,28 @@ static void unbounded_when_open(struct filler *f, struct plan_workload *w)
 	w->n_concurrency = w->concurrency ? 1 : 0;
 }
 
+/* Lengths that a mix or a trace gives: one entry, 0, so that there is one cell a load. */
+static void lengths_from_elsewhere(struct filler *f, struct plan_workload *w)
+{
+	if (w->n_prompt_tok || (w->n_mix == 0 && w->arrival.kind != ARRIVAL_TRACE))
+		return;
+	w->prompt_tok = calloc(1, sizeof(*w->prompt_tok));
+	f->no_memory |= !w->prompt_tok;
+	w->n_prompt_tok = w->prompt_tok ? 1 : 0;
+}
+
+static void fill_critical(struct plan_workload *w, const struct cJSON *o)
+{
+	const struct plan_arrival *a = &w->arrival;
+
+	w->critical = bool_of(o, "critical", false);
+	w->critical_prompt_tok =
+		u64_of(o, "critical_prompt_tok", w->n_prompt_tok ? w->prompt_tok[w->n_prompt_tok - 1] : 0);
+	w->critical_concurrency = u64_of(o, "critical_concurrency",
+	                                 w->n_concurrency ? w->concurrency[w->n_concurrency - 1] : 0);
+	w->critical_rate_rps = num_of(o, "critical_rate_rps", a->n_rates ? a->rates_rps[a->n_rates - 1] : 0);
+}
+
 static void fill_workload(struct filler *f, struct plan_workload *w, const struct cJSON *o)
 {
 	w->name = str_of(f, o, "name");
@@ -257,14 +349,17 @@ static void fill_workload(struct filler *f, struct plan_workload *w, const struc
 	w->force_output = bool_of(o, "force_output", true);
 	w->concurrency = counts_of(f, o, "concurrency", &w->n_concurrency);
 	fill_arrival(f, &w->arrival, json_get(o, "arrival"));
+	FILL_EACH(f, w, o, mix, fill_mix_part);
+	lengths_from_elsewhere(f, w);
 	unbounded_when_open(f, w);
 	fill_limits(w, o);
 	w->sampling = sampling_of(json_get(o, "sampling"));
-	w->critical = bool_of(o, "critical", false);
-	w->critical_prompt_tok =
-		u64_of(o, "critical_prompt_tok", w->n_prompt_tok ? w->prompt_tok[w->n_prompt_tok - 1] : 0);
-	w->critical_concurrency = u64_of(o, "critical_concurrency",
-	                                 w->n_concurrency ? w->concurrency[w->n_concurrency - 1] : 0);
+	w->stream = bool_of(o, "stream", true);
+	fill_conversation(&w->conversation, json_get(o, "conversation"));
+	w->canary_share = num_of(o, "canary_share", 0);
+	w->text_counters = bool_of(o, "text_counters", true);
+	fill_retry(&w->retry, json_get(o, "retry"));
+	fill_critical(w, o);
 }
 
 static void fill_control(struct filler *f, struct plan_control *c, const struct cJSON *o)
@@ -294,6 +389,7 @@ static void fill_criterion(struct filler *f, struct plan_criterion *c, const str
 	c->where.workload = str_of(f, where, "workload");
 	c->where.prompt_tok = u64_of(where, "prompt_tok", 0);
 	c->where.concurrency = u64_of(where, "concurrency", 0);
+	c->where.rate_rps = num_of(where, "rate_rps", 0);
 	c->where.all_cells = json_get(where, "cells") != NULL;
 	c->statistic = str_of(f, o, "statistic");
 	c->cmp = (enum comparator)word_of(o, "comparator", comparator_words, CMP_LE);
@@ -330,16 +426,14 @@ static void fill_instrument(struct plan_instrument *i, const struct cJSON *o)
 	i->max_loop_lag_ms = num_of(o, "max_loop_lag_ms", 10);
 	i->max_client_cpu_pct = num_of(o, "max_client_cpu_pct", 90);
 	i->max_steal_pct = num_of(o, "max_steal_pct", 10);
+	i->max_runq_wait_pct = num_of(o, "max_runq_wait_pct", 20);
+	i->max_ttft_error_ms = num_of(o, "max_ttft_error_ms", 10);
+	i->max_itl_error_ms = num_of(o, "max_itl_error_ms", 10);
+	i->min_delivered_share = num_of(o, "min_delivered_share", 0.99);
+	i->calibration_s = num_of(o, "calibration_s", 2);
+	i->client_threads = u64_of(o, "client_threads", 1);
+	i->busy_poll = bool_of(o, "busy_poll", false);
 }
-
-#define FILL_EACH(f, p, doc, member, fill)                                                                   \
-	do {                                                                                                 \
-		const struct cJSON *array_ = json_get(doc, #member), *e_;                                    \
-		size_t i_ = 0;                                                                               \
-		(p)->member = list_of(f, array_, sizeof(*(p)->member), &(p)->n_##member);                    \
-		if ((p)->member)                                                                             \
-			cJSON_ArrayForEach(e_, array_) fill(f, &(p)->member[i_++], e_);                      \
-	} while (0)
 
 int plan_fill(struct plan *p, const struct cJSON *doc)
 {

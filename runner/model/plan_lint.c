@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a plan means as a whole: dates, model, workloads, controls, recovery, waivers. Candidates and criteria
- * have files of their own. Every rule here is a row of the table in proofmark-plan(5). */
+/* What a plan means as a whole: dates, model, controls, recovery, instrument, waivers. Candidates, workloads
+ * and criteria have files of their own. Every rule here is a row of the table in proofmark-plan(5). */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "model/plan_parts.h"
 
@@ -94,186 +94,6 @@ void plan_lint_model(const struct plan *p, struct problems *out)
 		WARN("/model", "neither 'quantization' nor 'dtype' is given: speed and quality depend on it");
 }
 
-/* --- workloads ---------------------------------------------------------------------------------------------
- */
-
-static void list_counts(char *out, size_t size, const uint64_t *list, size_t n)
-{
-	size_t used = 0;
-
-	out[0] = '\0';
-	for (size_t i = 0; i < n && used + 24 < size; i++)
-		used += (size_t)snprintf(out + used, size - used, "%s%" PRIu64, i ? ", " : "", list[i]);
-}
-
-static bool in_list(const uint64_t *list, size_t n, uint64_t v)
-{
-	for (size_t i = 0; i < n; i++)
-		if (list[i] == v)
-			return true;
-	return false;
-}
-
-static void lint_training(const struct plan_workload *w, const char *at, const struct cJSON *o,
-                          struct problems *out)
-{
-	if (!json_get(o, "training"))
-		ERROR(at, "class \"training\" wants a 'training' object");
-	if (w->n_prompt_tok || w->output_tok)
-		ERROR(at, "class \"training\" sends no prompts: take 'prompt_tok' and 'output_tok' away");
-	WARN(at, "training jobs are not executed yet: the criteria on this workload come out not_tested");
-}
-
-static void lint_arrival(const struct plan_workload *w, const char *at, struct problems *out)
-{
-	char deep[PLAN_POINTER_BYTES];
-	bool paced = w->arrival.kind == ARRIVAL_CONSTANT || w->arrival.kind == ARRIVAL_POISSON;
-	bool rate = w->arrival.rate_rps > 0;
-
-	AT(deep, "%s/arrival", at);
-	if (paced && !rate)
-		ERROR(deep, "arrival \"%s\" wants 'rate_rps' above 0", arrival_words[w->arrival.kind]);
-	if (!paced && rate)
-		ERROR(deep, "arrival \"%s\" has no 'rate_rps': use \"constant\" or \"poisson\"",
-		      arrival_words[w->arrival.kind]);
-	if (w->arrival.kind != ARRIVAL_CLOSED && w->arrival.think_s > 0)
-		ERROR(deep, "'think_s' belongs to arrival \"closed\"");
-	if (w->arrival.kind == ARRIVAL_TRACE && !w->arrival.trace)
-		ERROR(deep, "arrival \"trace\" wants 'trace', the path of the file");
-	if (w->arrival.kind != ARRIVAL_TRACE && w->arrival.trace)
-		ERROR(deep, "'trace' belongs to arrival \"trace\"");
-	if (w->arrival.kind == ARRIVAL_TRACE)
-		WARN(deep, "traces are not executed yet: the criteria on this workload come out not_tested");
-}
-
-static void lint_concurrency(const struct plan_workload *w, const char *at, struct problems *out)
-{
-	if (w->arrival.kind == ARRIVAL_CLOSED && w->n_concurrency == 0)
-		ERROR(at, "key 'concurrency' is missing (want a list such as [1, 4])");
-	if (w->arrival.kind == ARRIVAL_CLOSED && in_list(w->concurrency, w->n_concurrency, 0))
-		ERROR(at, "'concurrency' 0 sends nothing in a closed loop: want 1 or more");
-	if (w->arrival.kind != ARRIVAL_CLOSED && w->n_concurrency > 1)
-		ERROR(at, "in an open loop 'concurrency' is one number, the most requests in flight (0 = no "
-		          "bound)");
-}
-
-static void lint_amount(const struct plan_workload *w, const char *at, struct problems *out)
-{
-	if (w->duration_s > 0)
-		return;
-	if (w->requests == 0)
-		ERROR(at, "'requests' and 'duration_s' are both 0: nothing would be sent");
-	else if (w->other_requests == 0)
-		ERROR(at,
-		      "'other_requests' and 'duration_s' are both 0: nothing would be sent in the cells that "
-		      "are not critical");
-}
-
-static void lint_lengths(const struct plan *p, const struct plan_workload *w, const char *at,
-                         struct problems *out)
-{
-	if (w->n_prompt_tok == 0)
-		ERROR(at, "key 'prompt_tok' is missing (want a list of context lengths such as [512, 8192])");
-	if (w->output_tok == 0)
-		ERROR(at, "key 'output_tok' is missing (want the length of an answer in tokens)");
-	if (w->n_prompt_tok == 0 || w->output_tok == 0)
-		return;
-	uint64_t longest = w->prompt_tok[w->n_prompt_tok - 1];
-	if (longest + w->output_tok > p->model.context_tok)
-		ERROR(at,
-		      "%" PRIu64 " prompt + %" PRIu64 " output tokens are more than the context of %" PRIu64
-		      " (/model/context_tok)",
-		      longest, w->output_tok, p->model.context_tok);
-}
-
-static void lint_timeouts(const struct plan_workload *w, const char *at, struct problems *out)
-{
-	if (w->deadline_s < w->first_byte_timeout_s)
-		ERROR(at, "'deadline_s' %g is shorter than 'first_byte_timeout_s' %g", w->deadline_s,
-		      w->first_byte_timeout_s);
-	else if (w->deadline_s < w->stall_timeout_s)
-		WARN(at, "'deadline_s' %g is shorter than 'stall_timeout_s' %g: no stall would be seen",
-		     w->deadline_s, w->stall_timeout_s);
-}
-
-static void lint_critical_cell(const struct plan_workload *w, const char *at, struct problems *out)
-{
-	char list[512];
-
-	if (!w->critical)
-		return;
-	if (w->n_prompt_tok && !in_list(w->prompt_tok, w->n_prompt_tok, w->critical_prompt_tok)) {
-		list_counts(list, sizeof(list), w->prompt_tok, w->n_prompt_tok);
-		ERROR(at, "'critical_prompt_tok' %" PRIu64 " is not in 'prompt_tok' (%s)",
-		      w->critical_prompt_tok, list);
-	}
-	if (w->n_concurrency && !in_list(w->concurrency, w->n_concurrency, w->critical_concurrency)) {
-		list_counts(list, sizeof(list), w->concurrency, w->n_concurrency);
-		ERROR(at, "'critical_concurrency' %" PRIu64 " is not in 'concurrency' (%s)",
-		      w->critical_concurrency, list);
-	}
-}
-
-/* llama.cpp's own endpoint exists only there. */
-static void lint_api(const struct plan *p, enum api api, const char *at, struct problems *out)
-{
-	for (size_t i = 0; api == API_LLAMACPP && i < p->n_candidates; i++) {
-		enum engine_kind kind = p->candidates[i].engine;
-		if (kind == ENGINE_LLAMACPP || kind == ENGINE_SCRIPTED || kind == ENGINE_ATTACH)
-			continue;
-		ERROR(at,
-		      "api \"llamacpp\" does not exist on candidate \"%s\" (%s): use \"chat\" or "
-		      "\"completions\"",
-		      p->candidates[i].name, engine_kind_words[kind]);
-		return;
-	}
-}
-
-static void lint_workload(const struct plan *p, size_t i, const struct cJSON *o, struct problems *out)
-{
-	const struct plan_workload *w = &p->workloads[i];
-	char at[64];
-
-	AT(at, "/workloads/%zu", i);
-	for (size_t j = 0; j < i; j++)
-		if (strcmp(w->name, p->workloads[j].name) == 0)
-			ERROR(at, "name \"%s\" is taken by /workloads/%zu", w->name, j);
-	if (w->cls == CLASS_TRAINING) {
-		lint_training(w, at, o, out);
-		return;
-	}
-	if (json_get(o, "training"))
-		ERROR(at, "a 'training' object belongs to class \"training\"");
-	lint_arrival(w, at, out);
-	lint_concurrency(w, at, out);
-	lint_amount(w, at, out);
-	lint_lengths(p, w, at, out);
-	lint_timeouts(w, at, out);
-	lint_critical_cell(w, at, out);
-	lint_api(p, w->api, at, out);
-}
-
-static void lint_workloads(const struct plan *p, struct problems *out)
-{
-	const struct cJSON *array = json_get(p->doc, "workloads"), *o;
-	size_t i = 0, n_critical = 0, n_cells = 0;
-
-	cJSON_ArrayForEach(o, array)
-	{
-		n_critical += p->workloads[i].critical;
-		n_cells += p->workloads[i].n_prompt_tok * p->workloads[i].n_concurrency;
-		lint_workload(p, i++, o, out);
-	}
-	if (n_critical != 1)
-		ERROR("/workloads",
-		      "want \"critical\": true on exactly one workload, the performance-critical "
-		      "load; got %zu",
-		      n_critical);
-	if (n_cells > PLAN_CELLS_MAX)
-		ERROR("/workloads", "%zu cells (contexts x concurrencies), at most %d are run", n_cells,
-		      PLAN_CELLS_MAX);
-}
-
 /* --- controls
  * ------------------------------------------------------------------------------------------------ */
 
@@ -333,7 +153,7 @@ static void lint_control(const struct plan *p, size_t i, struct problems *out)
 		WARN(at,
 		     "'same_as_reference' at temperature %g: only temperature 0 gives the same text again",
 		     c->sampling.temperature);
-	lint_api(p, c->api, at, out);
+	plan_lint_api(p, c->api, at, out);
 }
 
 /* --- recovery, waivers, whole ------------------------------------------------------------------------------
@@ -361,6 +181,34 @@ static void lint_recovery(const struct plan *p, struct problems *out)
 		if (!p->candidates[i].previous)
 			ERROR(AT(at, "/candidates/%zu", i),
 			      "a rollback is asked for, and 'previous' names no release to go back to");
+}
+
+static size_t cpus_in(const char *list)
+{
+	uint64_t set[64];
+	size_t n = 0;
+
+	if (!list || !plan_cpus_ok(list, set))
+		return 0;
+	for (size_t i = 0; i < 64; i++)
+		n += (size_t)__builtin_popcountll(set[i]);
+	return n;
+}
+
+static void lint_instrument(const struct plan *p, struct problems *out)
+{
+	const struct plan_instrument *t = &p->instrument;
+
+	for (size_t i = 0; i < p->n_candidates; i++) {
+		size_t cpus = cpus_in(p->candidates[i].client_cpus);
+		if (cpus && cpus < t->client_threads)
+			WARN("/instrument/client_threads",
+			     "%" PRIu64 " threads on the %zu CPUs of 'client_cpus' of candidate \"%s\": they "
+			     "wait for each other",
+			     t->client_threads, cpus, p->candidates[i].name);
+	}
+	if (t->calibration_s <= 0)
+		WARN("/instrument/calibration_s", "no calibration: the client's own error is not shown");
 }
 
 static void lint_waiver(const struct plan *p, size_t i, struct problems *out)
@@ -404,7 +252,8 @@ void plan_lint(const struct plan *p, struct problems *out)
 	lint_about(p, out);
 	plan_lint_model(p, out);
 	plan_lint_candidates(p, out);
-	lint_workloads(p, out);
+	plan_lint_workloads(p, out);
+	lint_instrument(p, out);
 	if (p->n_controls == 0 && sends_requests(p))
 		WARN("/controls", "no controls: a fast engine that answers nonsense would pass");
 	for (size_t i = 0; i < p->n_controls; i++)

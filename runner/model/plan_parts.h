@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the parts of the plan reader share: shape (plan_shape.c), reading (plan.c, plan_fill.c), meaning
- * (plan_lint.c, plan_gate.c) and secrets (plan_secret.c). For other modules only plan_shape and PLAN_FILL_IN.
+ * (plan_lint.c, plan_candidates.c, plan_workloads.c, plan_criteria.c) and secrets (plan_secret.c). For other
+ * modules only plan_shape and PLAN_FILL_IN.
  */
 #ifndef MODEL_PLAN_PARTS_H
 #define MODEL_PLAN_PARTS_H
@@ -21,6 +22,11 @@ int plan_fill(struct plan *p, const struct cJSON *doc);
 void plan_lint(const struct plan *p, struct problems *out);
 void plan_lint_model(const struct plan *p, struct problems *out);
 void plan_lint_candidates(const struct plan *p, struct problems *out);
+void plan_lint_workloads(const struct plan *p, struct problems *out);
+void plan_lint_lengths(const struct plan *p, const struct plan_workload *w, const char *at,
+                       const struct cJSON *o, struct problems *out);
+/* Tells when a candidate's engine has no such endpoint. */
+void plan_lint_api(const struct plan *p, enum api api, const char *at, struct problems *out);
 void plan_lint_criteria(const struct plan *p, struct problems *out);
 
 /* Reports every literal secret of the document and blanks it in the tree, so that no later message can

@@ -251,12 +251,18 @@ static const struct jfield candidate = OBJ(NULL, &candidate_shape);
 /* --- workloads -------------------------------------------------------------------------------------------
  */
 
+static const struct jfield rate = NUM(NULL, 0, 1e6, ABOVE);
 static const struct jfield arrival_fields[] = {
 	WORD("kind", arrival_words, REQ),
 	NUM("rate_rps", 0, 1e6, ABOVE),
+	NUM("rate_end_rps", 0, 1e6, ABOVE),
+	ARR("rates_rps", &rate, 1, 64, .unique = true),
+	NUM("burstiness", 0.01, 1000),
+	BOOL("stop_when_saturated"),
 	INT("seed", 0, 9007199254740991.0),
 	NUM("think_s", 0, 3600),
 	STR("trace"),
+	NUM("speed", 0.001, 1000),
 	END,
 };
 static const struct jshape arrival_shape = { .name = "arrival", .fields = arrival_fields };
@@ -308,6 +314,34 @@ static const struct jfield training_fields[] = {
 };
 static const struct jshape training_shape = { .name = "training", .fields = training_fields };
 
+static const struct jfield mix_part_fields[] = {
+	PAT("name", NAME_PATTERN, NAME_SAYS, REQ),
+	NUM("weight", 0, 1e6, REQ, ABOVE),
+	INT("prompt_tok", 1, TOK_MAX, REQ),
+	INT("output_tok", 1, TOK_MAX, REQ),
+	END,
+};
+static const struct jshape mix_part_shape = { .name = "part of a mix", .fields = mix_part_fields };
+static const struct jfield mix_part = OBJ(NULL, &mix_part_shape);
+
+static const struct jfield conversation_fields[] = {
+	INT("turns", 2, 64, REQ),
+	INT("turn_prompt_tok", 1, TOK_MAX),
+	NUM("think_s", 0, 3600),
+	END,
+};
+static const struct jshape conversation_shape = { .name = "conversation", .fields = conversation_fields };
+
+static const char *const retry_words[] = { "status", "reset", "timeout", NULL };
+static const struct jfield retry_word = WORD(NULL, retry_words);
+static const struct jfield retry_fields[] = {
+	INT("max", 1, 10, REQ),
+	ARR("on", &retry_word, 1, 3, .unique = true),
+	NUM("backoff_s", 0, 60),
+	END,
+};
+static const struct jshape retry_shape = { .name = "retry", .fields = retry_fields };
+
 static const struct jfield context_len = INT(NULL, 1, TOK_MAX), in_flight = INT(NULL, 0, 65536);
 static const struct jfield workload_fields[] = {
 	PAT("name", NAME_PATTERN, NAME_SAYS, REQ),
@@ -317,7 +351,10 @@ static const struct jfield workload_fields[] = {
 	NUM("shared_prefix_share", 0, 1),
 	ARR("prompt_tok", &context_len, 1, 64, .unique = true),
 	INT("output_tok", 1, TOK_MAX),
+	ARR("mix", &mix_part, 2, 16),
+	OBJ("conversation", &conversation_shape),
 	BOOL("force_output"),
+	BOOL("stream"),
 	ARR("concurrency", &in_flight, 1, 64, .unique = true),
 	OBJ("arrival", &arrival_shape),
 	INT("requests", 0, COUNT_MAX),
@@ -331,8 +368,12 @@ static const struct jfield workload_fields[] = {
 	BOOL("critical"),
 	INT("critical_prompt_tok", 1, TOK_MAX),
 	INT("critical_concurrency", 0, 65536),
+	NUM("critical_rate_rps", 0, 1e6, ABOVE),
 	INT("looks", 1, 1000),
 	OBJ("sampling", &sampling_shape),
+	NUM("canary_share", 0, 1),
+	BOOL("text_counters"),
+	OBJ("retry", &retry_shape),
 	OBJ("training", &training_shape),
 	END,
 };
@@ -378,6 +419,13 @@ static const struct jfield instrument_fields[] = {
 	NUM("max_loop_lag_ms", 0, 10000, ABOVE),
 	NUM("max_client_cpu_pct", 0, 10000, ABOVE),
 	NUM("max_steal_pct", 0, 100),
+	NUM("max_runq_wait_pct", 0, 10000),
+	NUM("max_ttft_error_ms", 0, 10000, ABOVE),
+	NUM("max_itl_error_ms", 0, 10000, ABOVE),
+	NUM("min_delivered_share", 0, 1),
+	NUM("calibration_s", 0, 600),
+	INT("client_threads", 1, 256),
+	BOOL("busy_poll"),
 	END,
 };
 static const struct jshape instrument_shape = { .name = "instrument", .fields = instrument_fields };
@@ -481,11 +529,8 @@ static const struct jshape cost_shape = { .name = "cost", .fields = cost_fields 
 
 static const char *const all_word[] = { "all", NULL };
 static const struct jfield where_fields[] = {
-	PAT("workload", NAME_PATTERN, NAME_SAYS),
-	INT("prompt_tok", 1, TOK_MAX),
-	INT("concurrency", 0, 65536),
-	WORD("cells", all_word),
-	END,
+	PAT("workload", NAME_PATTERN, NAME_SAYS), INT("prompt_tok", 1, TOK_MAX), INT("concurrency", 0, 65536),
+	NUM("rate_rps", 0, 1e6, ABOVE),           WORD("cells", all_word),       END,
 };
 static const struct jshape where_shape = { .name = "where", .fields = where_fields };
 static const struct jfield limit_fields[] = { NUM("value", -1e15, 1e15, REQ), STR("unit"), END };

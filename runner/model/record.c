@@ -31,10 +31,16 @@ static const struct field {
 #name, type, offsetof(struct record, name), sizeof(((struct record *)0)->name)               \
 	}
 	FIELD(i, F_U64),
+	FIELD(k, F_U64),
 	FIELD(cell, F_TEXT),
 	FIELD(kind, F_KIND),
 	FIELD(start, F_U64),
 	FIELD(slot, F_U64),
+	FIELD(conv, F_U64_NULL),
+	FIELD(turn, F_U64_NULL),
+	FIELD(part, F_U64_NULL),
+	FIELD(attempts, F_U64),
+	FIELD(first_sent_ns, F_U64_NULL),
 	FIELD(due_ns, F_U64_NULL),
 	FIELD(sent_ns, F_U64_NULL),
 	FIELD(conn_ns, F_U64_NULL),

@@ -41,10 +41,16 @@ extern const char *const rec_kind_words[]; /* "load" "warmup" "control" "probe" 
 
 struct record {
 	uint64_t i;     /* running number in the file, from 0 */
+	uint64_t k;     /* number in the cell's schedule, from 0; controls 0 */
 	char cell[160]; /* cell id; controls: "control/<id>" */
 	enum rec_kind kind;
-	uint64_t start;   /* number of the engine start that served it, from 1 */
-	uint64_t slot;    /* closed loop: which of the N; open loop 0 */
+	uint64_t start;      /* number of the engine start that served it, from 1 */
+	uint64_t slot;       /* closed loop: which of the N; open loop 0 */
+	uint64_t conv, turn; /* conversation and turn in it, both from 0; REC_NONE = a request of its own */
+	uint64_t part;       /* index into the workload's mix; REC_NONE = no mix */
+	uint64_t attempts;   /* sends in all, 1 = no retry; what follows tells of the last one, due_ns of the
+	                        first */
+	uint64_t first_sent_ns; /* as sent_ns, of the first attempt */
 	uint64_t due_ns;  /* scheduled send time; closed loop: when the slot became free (plus think time), at
 	                     first slot x 0.2 ms */
 	uint64_t sent_ns; /* first byte handed to the connection logic */

@@ -36,6 +36,8 @@ static void judge_all(struct judge *j)
 	for (size_t i = 0; i < v->n_cells && !j->no_memory; i++)
 		judge_cell(j, i);
 	if (!j->no_memory)
+		judge_canaries(j);
+	if (!j->no_memory)
 		judge_memory(j);
 	if (!j->no_memory)
 		judge_controls(j);
@@ -78,6 +80,9 @@ void verdict_done(struct verdict *v)
 		free(c->tpot.sorted);
 		free(c->e2e.sorted);
 		free(c->send_lag.sorted);
+		free(c->spacing.sorted);
+		free(c->parts);
+		free(c->turns);
 	}
 	free(v->cells);
 	free(v->criteria);

@@ -5,6 +5,7 @@
 
 #include "model/evidence.h"
 #include "model/metric.h"
+#include "model/saturation.h"
 
 enum crit_state {
 	STATE_PASS,
@@ -70,24 +71,81 @@ struct dist {              /* of one latency metric in one cell; values in ns */
 	uint64_t *sorted;  /* owned; all values ascending */
 };
 
+enum invalid_cause { /* why a cell is invalid: what to change about the client follows from it */
+	             INVALID_NONE,
+	             INVALID_NOT_RECORDED,
+	             INVALID_SEND_LAG,
+	             INVALID_LOOP_LAG,
+	             INVALID_CPU,
+	             INVALID_STEAL,
+	             INVALID_RUNQ,
+	             INVALID_CALIBRATION,    /* its errors are over the plan's bounds */
+	             INVALID_NO_CALIBRATION, /* asked for, and not there */
+	             INVALID_LIGHT,          /* fewer streams than planned */
+	             INVALID_DELIVERED,      /* less concurrency or rate than planned */
+};
+
+struct group_result {     /* one part of a mix, or one turn of the conversations; ns, REC_NONE = unknown */
+	const char *name; /* of a part; NULL = a turn */
+	uint64_t turn;
+	uint64_t n, n_failed; /* without cancelled rows, with unasked turns */
+	uint64_t ttft_p50_ns, ttft_p99_ns, itl_p50_ns, itl_p99_ns, e2e_p50_ns, e2e_p99_ns;
+};
+
+struct instrument_result { /* NAN and REC_NONE = unknown */
+	uint64_t n_calibrations;
+	uint64_t cal_ttft_p50_ns, cal_ttft_p99_ns, cal_itl_p50_ns, cal_itl_p99_ns; /* the worse of them */
+	uint64_t ttft_error_ns,
+		itl_error_ns; /* of TTFT and E2E, of ITL and TPOT: with the lags of the load */
+	double client_cpu_pct, steal_pct, runq_wait_pct; /* of one CPU a thread */
+};
+
 struct cell_result {
 	const struct cell *cell;
 	const struct ev_cell_state *st;
 	uint64_t n_scheduled, n_completed, n_failed, n_cancelled;
+	uint64_t n_unasked;            /* turns behind a failed one: failed, without a row */
+	uint64_t n_retries, n_retried; /* sends behind the first; requests that had some */
 	uint64_t n_outcome[N_OUTCOMES];
-	struct dist ttft, ttft_content, ttft_sent, itl, tpot, e2e,
-		send_lag;      /* ttft from due; ttft_sent from sent */
+	struct dist ttft, ttft_content, ttft_sent, itl, tpot, e2e, send_lag,
+		spacing;       /* ttft from due; ttft_sent from sent */
 	bool itl_measurable;   /* events per output token >= .8, statistics and field-reports 3 */
 	double events_per_tok; /* NAN = unknown */
 	double output_tok_s, request_s, prefill_tok_s, decode_tok_s; /* NAN = unknown */
-	uint64_t output_tok, prompt_tok; /* sums by usage; REC_NONE = some request told none */
-	uint64_t n_length_mismatch;      /* usage output != planned, where output is forced */
-	uint64_t n_prompt_mismatch;      /* usage prompt != planned */
-	uint64_t window_ns;              /* first due .. last end */
+	uint64_t output_tok, prompt_tok, cached_tok; /* sums by usage; REC_NONE = some request told none */
+	uint64_t n_length_mismatch;                  /* usage output != planned, where output is forced */
+	uint64_t n_prompt_mismatch;                  /* usage prompt != planned */
+	uint64_t window_ns;                          /* first due .. last end */
 	uint64_t loop_error_ns; /* the instrument's own error here: max(send lag p99, loop lag p99) */
+	struct {
+		double planned, value, share; /* NAN = unknown */
+		const char *unit;             /* "requests" in flight, or "requests/s" */
+	} delivered;
+	struct saturation_result saturation; /* unknown unless cell_can_saturate */
+	struct {
+		uint64_t n;   /* answers of 8 token events or more */
+		double share; /* of them in at most 2 reads; NAN = none */
+		bool yes;
+	} buffered;
+	struct {
+		uint64_t n, n_failed, n_foreign;
+	} canaries;
+	struct {
+		uint64_t n_counted, n_suspicious, n_foreign_script;
+	} answers;
+	double prefix_cache_hit_share, queue_time_mean_ms; /* NAN = unknown */
+	const char *prefix_cache_source;                   /* "engine metrics" "usage"; NULL = unknown */
+	size_t n_parts, n_turns;
+	struct group_result *parts, *turns; /* owned */
+	struct instrument_result instrument;
 	bool valid;
+	enum invalid_cause cause;
 	char invalid_reason[256];
 };
+bool cell_is_open_loop(const struct cell *c);
+bool cell_can_saturate(const struct cell *c); /* an open loop of one rate */
+/* Rows and turns without a whole answer. */
+uint64_t cell_failures(const struct cell_result *c);
 
 struct control_result {
 	const struct plan_control *control;
@@ -119,6 +177,7 @@ struct verdict {
 	struct control_result *controls;
 	size_t n_memory;
 	struct memory_result *memory;
+	uint64_t n_foreign, n_texts; /* foreign nonces; texts looked at */
 	const struct evidence *ev;
 };
 

@@ -119,7 +119,9 @@ static bool cell_matches(const struct cell *c, const struct plan_where *w)
 		 conc = w->concurrency             ? w->concurrency
 	                : wl->critical_concurrency ? wl->critical_concurrency
 	                                           : largest(wl->concurrency, wl->n_concurrency);
-	return c->prompt_tok == prompt && c->concurrency == conc;
+	double rate = w->rate_rps > 0 ? w->rate_rps : wl->critical_rate_rps;
+	bool rate_matches = !wl->arrival.n_rates || (c->rate_rps >= rate && c->rate_rps <= rate);
+	return c->prompt_tok == prompt && c->concurrency == conc && rate_matches;
 }
 
 struct cell_pick cells_of_criterion(struct judge *j, const struct plan_criterion *c, const struct metric *m)
@@ -162,13 +164,15 @@ uint64_t engine_deaths(const struct evidence *ev)
 	return n;
 }
 
-static void say_not_run(struct judge *j, struct crit_result *r, const struct cell *c)
+static void say_not_run(struct judge *j, struct crit_result *r, const struct cell *c, const char *left_out)
 {
 	const struct evidence *ev = j->ev;
 	const char *cell = c->id;
-	if (c->wl->cls == CLASS_TRAINING || c->wl->arrival.kind == ARRIVAL_TRACE)
-		crit_say(r, STATE_NOT_TESTED, "cell %s was not run: %s are not executed yet", cell,
-		         c->wl->cls == CLASS_TRAINING ? "training jobs" : "traces");
+	if (c->wl->cls == CLASS_TRAINING)
+		crit_say(r, STATE_NOT_TESTED, "cell %s was not run: training jobs are not executed yet",
+		         cell);
+	else if (left_out)
+		crit_say(r, STATE_NOT_TESTED, "cell %s was not run: %s", cell, left_out);
 	else if (engine_deaths(ev))
 		crit_say(r, STATE_NOT_TESTED, "cell %s was not run: the engine died before it", cell);
 	else if (ev->interrupted)
@@ -191,7 +195,7 @@ static bool cells_can_be_judged(struct judge *j, struct crit_result *r, const st
 		const struct cell_result *c = &j->v->cells[pick->cells[i]];
 		enum whole whole = cell_whole(j, pick->cells[i]);
 		if (whole == CELL_NOT_RUN) {
-			say_not_run(j, r, c->cell);
+			say_not_run(j, r, c->cell, c->st->left_out);
 			return false;
 		}
 		if (!c->valid && whole == CELL_WHOLE) {

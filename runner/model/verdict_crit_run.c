@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Criteria of the kinds share, rate, count, peak, time and ratio. Work done > 0 is part of every pass. */
+/* Criteria of the kinds count, peak, time and ratio. Work done > 0 is part of every pass. */
 #include "model/verdict_parts.h"
 
 #include "model/metrics_calc.h"
@@ -9,107 +9,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-/* --- share ------------------------------------------------------------------------------------------------
- */
-
-static void say_share(struct crit_result *r, enum tail tail, const struct tail_detail *d)
-{
-	char head[200];
-	snprintf(head, sizeof(head), "%" PRIu64 " of %" PRIu64 " requests failed, %s %.6g %s at %g %%", r->t,
-	         r->n, comparator_upper(r->crit->cmp) ? "at most" : "at least", r->bound.value, r->bound.unit,
-	         r->crit->confidence * 100);
-	if (tail == TAIL_PASS)
-		crit_say(r, STATE_PASS, "%s", head);
-	else if (tail == TAIL_FAIL)
-		crit_say(r, STATE_FAIL,
-		         "%s: a system just at the limit would show so many with probability %.3g", head,
-		         d->p_fail);
-	else if (r->n_more)
-		crit_say(r, STATE_INCONCLUSIVE,
-		         "%s: too few to tell, %" PRIu64 " more needed if none of them fails", head,
-		         r->n_more);
-	else
-		crit_say(r, STATE_INCONCLUSIVE, "%s: no number of further requests would tell", head);
-}
-
-void judge_share(struct judge *j, struct crit_result *r, const struct cell_pick *pick)
-{
-	struct tail_detail d;
-	bool upper = comparator_upper(r->crit->cmp);
-	double limit = crit_limit_base(r),
-	       c = stat_look_confidence(r->crit->confidence, j->v->cells[pick->cells[0]].cell->wl->looks);
-	uint64_t completed = 0;
-	for (size_t i = 0; i < pick->n; i++) {
-		const struct cell_result *cell = &j->v->cells[pick->cells[i]];
-		completed += cell->n_completed;
-		r->n += cell->n_completed + cell->n_failed;
-		r->t += cell->n_failed;
-	}
-	r->n_failed = r->t;
-	if (!r->n) {
-		crit_say(r, STATE_INCONCLUSIVE, "no requests were made");
-		return;
-	}
-	double share = (double)r->t / (double)r->n;
-	if (r->crit->cmp == CMP_EQ) {
-		crit_compare(r, share);
-		return;
-	}
-	enum tail tail = upper ? stat_share_gate(r->n, r->t, limit, c, &d)
-	                       : stat_share_gate(r->n, r->n - r->t, 1 - limit, c, &d);
-	r->rule = "Clopper-Pearson, one-sided";
-	r->p_pass = d.p_pass;
-	r->p_fail = d.p_fail;
-	r->n_more = tail == TAIL_INCONCLUSIVE && d.n_more != STAT_NONE ? d.n_more : 0;
-	r->value = crit_figure(r, share);
-	r->bound = crit_figure(r, upper ? stat_cp_upper(r->n, r->t, c) : stat_cp_lower(r->n, r->t, c));
-	say_share(r, tail, &d);
-	if (!completed && r->state == STATE_PASS)
-		crit_say(r, STATE_INCONCLUSIVE, "no request completed");
-}
-
-/* --- rates ------------------------------------------------------------------------------------------------
- */
-
-static double rate_of(const struct cell_result *c, const char *metric)
-{
-	const struct {
-		const char *name;
-		double value;
-	} table[] = { { "output_tok_s", c->output_tok_s },
-		      { "request_s", c->request_s },
-		      { "prefill_tok_s", c->prefill_tok_s },
-		      { "decode_tok_s", c->decode_tok_s } };
-	for (size_t i = 0; i < ARRAY_LEN(table); i++)
-		if (strcmp(table[i].name, metric) == 0)
-			return table[i].value;
-	return (double)NAN;
-}
-
-/* Several cells are not averaged: the worst one decides. */
-void judge_rate(struct judge *j, struct crit_result *r, const struct cell_pick *pick)
-{
-	double worst = (double)NAN;
-	for (size_t i = 0; i < pick->n; i++) {
-		const struct cell_result *c = &j->v->cells[pick->cells[i]];
-		double v = rate_of(c, r->metric->name);
-		r->n += c->n_completed;
-		r->n_failed += c->n_failed;
-		if (isnan(v)) {
-			crit_say(r, STATE_NOT_TESTED, "not measurable in %.120s: %s", c->cell->id,
-			         c->n_completed ? "some answers came without a token count by the server"
-			                        : "no request completed");
-			if (!c->n_completed && c->n_failed)
-				crit_say(r, STATE_FAIL, "no request completed in %.120s", c->cell->id);
-			return;
-		}
-		if (isnan(worst) || (comparator_upper(r->crit->cmp) ? v > worst : v < worst))
-			worst = v;
-	}
-	crit_compare(r, worst);
-	r->worst = r->value;
-}
 
 /* --- counts -----------------------------------------------------------------------------------------------
  */
@@ -142,11 +41,30 @@ static void count_controls(struct judge *j, struct crit_result *r)
 		crit_say(r, STATE_INCONCLUSIVE, "%s", gap ? gap : "no control answer was judged");
 }
 
+static void count_foreign(struct judge *j, struct crit_result *r)
+{
+	bool asked = false;
+	uint64_t canaries = 0;
+	for (size_t i = 0; i < j->ev->plan->n_workloads; i++)
+		asked |= j->ev->plan->workloads[i].canary_share > 0;
+	for (size_t i = 0; i < j->v->n_cells; i++)
+		canaries += j->v->cells[i].canaries.n;
+	r->n = j->v->n_texts;
+	r->t = j->v->n_foreign;
+	if (!asked && !r->t) {
+		crit_say(r, STATE_NOT_TESTED, "the plan asks for no canaries");
+		return;
+	}
+	crit_compare(r, (double)r->t);
+	if (!canaries && r->state == STATE_PASS)
+		crit_say(r, STATE_INCONCLUSIVE, "no canary was sent");
+}
+
 static void count_completed(struct judge *j, struct crit_result *r, const struct cell_pick *pick)
 {
 	for (size_t i = 0; i < pick->n; i++) {
 		r->n += j->v->cells[pick->cells[i]].n_completed;
-		r->n_failed += j->v->cells[pick->cells[i]].n_failed;
+		r->n_failed += cell_failures(&j->v->cells[pick->cells[i]]);
 	}
 	crit_compare(r, (double)r->n);
 	if (!r->n && r->state == STATE_PASS)
@@ -180,6 +98,8 @@ void judge_count(struct judge *j, struct crit_result *r, const struct cell_pick 
 	const char *name = r->metric->name;
 	if (strcmp(name, "controls_failed") == 0) {
 		count_controls(j, r);
+	} else if (strcmp(name, "foreign_nonces") == 0) {
+		count_foreign(j, r);
 	} else if (strcmp(name, "completed_requests") == 0) {
 		count_completed(j, r, pick);
 	} else if (strcmp(name, "output_length_mismatch") == 0) {

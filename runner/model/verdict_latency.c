@@ -20,7 +20,7 @@ static bool latency_named(const char *metric, enum latency *out)
 	} table[] = { { "ttft", LAT_TTFT },           { "ttft_content", LAT_TTFT_CONTENT },
 		      { "ttft_sent", LAT_TTFT_SENT }, { "itl", LAT_ITL },
 		      { "tpot", LAT_TPOT },           { "e2e", LAT_E2E },
-		      { "send_lag", LAT_SEND_LAG } };
+		      { "send_lag", LAT_SEND_LAG },   { "spacing_error", LAT_SPACING } };
 	for (size_t i = 0; i < ARRAY_LEN(table); i++)
 		if (strcmp(table[i].name, metric) == 0) {
 			*out = table[i].what;
@@ -200,18 +200,41 @@ static double n_eff_of(struct judge *j, const struct series *s, uint64_t n, uint
 	return n_eff;
 }
 
+static bool tells_of_client(enum latency what)
+{
+	return what == LAT_SEND_LAG || what == LAT_SPACING;
+}
+
+/* False (and said) when this latency does not exist in this cell. */
+static bool exists(struct judge *j, struct crit_result *r, const struct cell_pick *pick, enum latency what)
+{
+	for (size_t i = 0; i < pick->n; i++) {
+		const struct cell *c = j->v->cells[pick->cells[i]].cell;
+		if (latency_needs_stream(what) && !c->wl->stream)
+			crit_say(r, STATE_NOT_TESTED, "not measurable: the answer was not streamed");
+		else if (what == LAT_SPACING && !cell_is_open_loop(c))
+			crit_say(r, STATE_NOT_TESTED, "a closed loop has no spacing of its own");
+		else
+			continue;
+		return false;
+	}
+	return true;
+}
+
 /* False (and said) when the instrument is too coarse for this limit. */
 static bool fine_enough(struct judge *j, struct crit_result *r, const struct cell_pick *pick,
                         enum latency what)
 {
 	double limit = crit_limit_base(r);
-	for (size_t i = 0; i < pick->n && what != LAT_SEND_LAG; i++) {
+	for (size_t i = 0; i < pick->n && !tells_of_client(what); i++) {
 		const struct cell_result *c = &j->v->cells[pick->cells[i]];
-		if (c->loop_error_ns == REC_NONE || limit >= 10.0 * (double)c->loop_error_ns)
+		uint64_t error_ns = what == LAT_ITL || what == LAT_TPOT ? c->instrument.itl_error_ns
+		                                                        : c->instrument.ttft_error_ns;
+		if (error_ns == REC_NONE || limit >= 10.0 * (double)error_ns)
 			continue;
 		crit_say(r, STATE_INVALID,
 		         "the limit %.6g %s is less than 10 times the instrument's own error here (%.6g ms)",
-		         r->crit->limit, r->limit.unit, (double)c->loop_error_ns / 1e6);
+		         r->crit->limit, r->limit.unit, (double)error_ns / 1e6);
 		return false;
 	}
 	return true;
@@ -224,7 +247,13 @@ static bool measurable(struct judge *j, struct crit_result *r, const struct cell
 		const struct cell_result *c = &j->v->cells[pick->cells[i]];
 		if (c->itl_measurable || !c->n_completed)
 			continue;
-		if (isnan(c->events_per_tok))
+		if (c->buffered.yes)
+			crit_say(r, STATE_NOT_TESTED,
+			         "not measurable: %.3g of the answers came in at most 2 reads, so the server "
+			         "or "
+			         "a proxy holds the tokens back",
+			         c->buffered.share);
+		else if (isnan(c->events_per_tok))
 			crit_say(r, STATE_NOT_TESTED,
 			         "not measurable: the server told no output token counts");
 		else
@@ -264,7 +293,7 @@ static void judge_series(struct judge *j, struct crit_result *r, const struct ce
 	r->n_failed = s->n_failed;
 	if (s->n)
 		r->worst = ns_figure(r, sample.upper ? s->v[s->n - 1] : s->v[0]);
-	const char *things = what == LAT_ITL ? "gaps" : "requests";
+	const char *things = what == LAT_ITL ? "gaps" : what == LAT_SPACING ? "distances" : "requests";
 	if (!sample.n) {
 		crit_say(r, STATE_INCONCLUSIVE, "no %s were measured", things);
 		return;
@@ -288,10 +317,17 @@ void judge_latency(struct judge *j, struct crit_result *r, const struct cell_pic
 		crit_say(r, STATE_NOT_TESTED, "this latency is not computed yet");
 		return;
 	}
+	if (!exists(j, r, pick, what))
+		return;
+	const struct cell_result *none = tells_of_client(what) ? NULL : cell_without_success(j, pick);
+	if (none) {
+		say_no_success(r, none);
+		return;
+	}
 	if (!fine_enough(j, r, pick, what))
 		return;
 	for (size_t i = 0; i < pick->n; i++)
-		series_add(&s, j, what, pick->cells[i]);
+		series_add(&s, j, what, pick->cells[i], &EVERY_ROW);
 	if (!j->no_memory && measurable(j, r, pick, what, &s))
 		judge_series(j, r, pick, what, &s);
 	free(s.v);

@@ -3,13 +3,25 @@
 #ifndef MODEL_VERDICT_PARTS_H
 #define MODEL_VERDICT_PARTS_H
 
+#include "base/json_out.h"
 #include "model/verdict.h"
 
-enum latency { LAT_TTFT, LAT_TTFT_CONTENT, LAT_TTFT_SENT, LAT_ITL, LAT_TPOT, LAT_E2E, LAT_SEND_LAG };
+enum latency {
+	LAT_TTFT,
+	LAT_TTFT_CONTENT,
+	LAT_TTFT_SENT,
+	LAT_ITL,
+	LAT_TPOT,
+	LAT_E2E,
+	LAT_SEND_LAG,
+	LAT_SPACING, /* of two rows */
+};
 
 struct cell_rows { /* load records of one cell in the order they were due */
 	size_t n;
 	const struct record **rows;
+	size_t n_ends;
+	const struct record **ends; /* failed rows with turns behind them that were never asked */
 };
 
 struct judge {
@@ -27,12 +39,30 @@ struct series {
 	uint64_t n_unknown; /* completed requests whose value cannot be known (no usage) */
 };
 
-bool outcome_failed(enum outcome o); /* neither completed nor cancelled by us */
+/* Which rows: REC_NONE = of every part, of every turn. */
+struct row_filter {
+	uint64_t part, turn;
+};
+#define EVERY_ROW ((struct row_filter){ REC_NONE, REC_NONE })
+
+bool outcome_failed(enum outcome o);          /* neither completed nor cancelled by us */
+bool latency_needs_stream(enum latency what); /* cannot be told from an answer that came as a whole */
+uint64_t turns_behind(const struct cell *c, const struct record *r); /* of its conversation */
 /* Adds the values of one cell. */
-void series_add(struct series *s, struct judge *j, enum latency what, size_t cell);
+void series_add(struct series *s, struct judge *j, enum latency what, size_t cell,
+                const struct row_filter *which);
+void dist_fill(struct dist *d, struct judge *j, enum latency what, size_t cell);
+/* Nearest rank among values (ascending) and failed ones, these at the top; REC_NONE = unknown. */
+uint64_t series_quantile(const struct series *s, unsigned num, unsigned den);
 void judge_rows(struct judge *j); /* fills j->rows */
 void judge_rows_done(struct judge *j);
-void judge_cell(struct judge *j, size_t cell); /* fills v->cells[cell] */
+void judge_cell(struct judge *j, size_t cell); /* fills v->cells[cell]; the rest of it: */
+void judge_delivered(struct judge *j, size_t cell);
+void judge_buffered(struct judge *j, size_t cell);
+void judge_cache_and_queue(struct judge *j, size_t cell);
+void judge_parts_and_turns(struct judge *j, size_t cell);
+void judge_soundness(struct judge *j, size_t cell);
+void judge_canaries(struct judge *j); /* of all cells */
 
 enum whole {
 	CELL_WHOLE,
@@ -58,6 +88,9 @@ bool nothing_was_started(const struct evidence *ev); /* a whole run that tried n
 void judge_criterion(struct judge *j, struct crit_result *r);
 /* By kind; state and reason are always set. `limit` is in base units, `to_base` turns figures back. */
 void judge_latency(struct judge *j, struct crit_result *r, const struct cell_pick *pick);
+/* The first picked cell in which something failed and nothing was completed; NULL = none. */
+const struct cell_result *cell_without_success(const struct judge *j, const struct cell_pick *pick);
+void say_no_success(struct crit_result *r, const struct cell_result *c);
 void judge_share(struct judge *j, struct crit_result *r, const struct cell_pick *pick);
 void judge_rate(struct judge *j, struct crit_result *r, const struct cell_pick *pick);
 void judge_count(struct judge *j, struct crit_result *r, const struct cell_pick *pick);
@@ -86,5 +119,11 @@ void judge_controls(struct judge *j);
 /* NULL, or which answers are missing so that "none failed" says nothing. */
 const char *controls_gap(const struct judge *j);
 void judge_run(struct judge *j); /* run verdict, classes, reasons */
+
+/* verdict.json: figures of 9 digits; NAN, REC_NONE and "" are null. */
+void verdict_put_num(struct json_out *o, const char *key, double value);
+void verdict_put_ns(struct json_out *o, const char *key, uint64_t v);
+void verdict_put_text(struct json_out *o, const char *key, const char *text);
+void verdict_put_cell(struct json_out *o, const struct cell_result *c);
 
 #endif

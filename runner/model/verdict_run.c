@@ -115,8 +115,9 @@ static void check_lock(struct reasons *rs, const struct evidence *ev)
 		          rules, ev->plan->rules);
 }
 
-static void check_evidence(struct reasons *rs, const struct evidence *ev)
+static void check_evidence(struct reasons *rs, const struct judge *j)
 {
+	const struct evidence *ev = j->ev;
 	if (ev->interrupted)
 		hold_back(rs, VERDICT_INTERRUPTED, "the run was interrupted");
 	for (size_t i = 0; i < ev->n_differences && i < 3; i++)
@@ -125,6 +126,12 @@ static void check_evidence(struct reasons *rs, const struct evidence *ev)
 	if (deaths)
 		hold_back(rs, VERDICT_REJECTED, "the engine ended by itself %" PRIu64 " time%s", deaths,
 		          deaths == 1 ? "" : "s");
+	if (j->v->n_foreign)
+		hold_back(rs, VERDICT_REJECTED,
+		          "security: %" PRIu64
+		          " nonce%s of other requests in the answers: requests leak into "
+		          "each other",
+		          j->v->n_foreign, j->v->n_foreign == 1 ? "" : "s");
 	if (nothing_was_started(ev))
 		hold_back(rs, VERDICT_INCONCLUSIVE, "no engine was started");
 	else if (ev->engine_never_ready && !ev->n_differences)
@@ -323,7 +330,7 @@ void judge_run(struct judge *j)
 	for (size_t i = 0; i < v->n_criteria; i++)
 		if (v->criteria[i].state == STATE_FAIL)
 			v->criteria[i].waiver = valid_waiver(j->ev, v->criteria[i].crit->id);
-	check_evidence(rs, j->ev);
+	check_evidence(rs, j);
 	check_lock(rs, j->ev);
 	check_dates(rs, j->ev);
 	check_work(rs, j);

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void put_num(struct json_out *o, const char *key, double value)
+void verdict_put_num(struct json_out *o, const char *key, double value)
 {
 	char text[40];
 	bool whole = fabs(value) < 9007199254740992.0 && !(trunc(value) < value) && !(trunc(value) > value);
@@ -25,7 +25,7 @@ static void put_num(struct json_out *o, const char *key, double value)
 	jo_raw(o, key, text, strlen(text));
 }
 
-static void put_ns(struct json_out *o, const char *key, uint64_t v)
+void verdict_put_ns(struct json_out *o, const char *key, uint64_t v)
 {
 	if (v == REC_NONE)
 		jo_null(o, key);
@@ -33,7 +33,7 @@ static void put_ns(struct json_out *o, const char *key, uint64_t v)
 		jo_u64(o, key, v);
 }
 
-static void put_text(struct json_out *o, const char *key, const char *text)
+void verdict_put_text(struct json_out *o, const char *key, const char *text)
 {
 	jo_str(o, key, text && *text ? text : NULL);
 }
@@ -49,7 +49,7 @@ static void put_lines(struct json_out *o, const char *key, char *const *lines, s
 static void put_figure(struct json_out *o, const char *key, const struct figure *f)
 {
 	jo_obj(o, key);
-	put_num(o, "value", f->known ? f->value : (double)NAN);
+	verdict_put_num(o, "value", f->known ? f->value : (double)NAN);
 	jo_str(o, "unit", f->unit);
 	jo_end(o);
 }
@@ -60,19 +60,19 @@ static void put_figure(struct json_out *o, const char *key, const struct figure 
 static void put_run(struct json_out *o, const struct evidence *ev)
 {
 	jo_obj(o, "run");
-	put_text(o, "run_id", ev->run_id);
-	put_text(o, "wall", ev->wall);
-	put_text(o, "candidate", ev->candidate);
-	put_text(o, "status", ev->status);
-	put_text(o, "version", ev->version);
-	put_text(o, "binary_sha256", ev->binary_sha256);
-	put_text(o, "clock_source", ev->clock_source);
-	put_ns(o, "attempt", ev->attempt ? ev->attempt : REC_NONE);
-	put_text(o, "previous_attempt_sha256", ev->previous_attempt_sha256);
+	verdict_put_text(o, "run_id", ev->run_id);
+	verdict_put_text(o, "wall", ev->wall);
+	verdict_put_text(o, "candidate", ev->candidate);
+	verdict_put_text(o, "status", ev->status);
+	verdict_put_text(o, "version", ev->version);
+	verdict_put_text(o, "binary_sha256", ev->binary_sha256);
+	verdict_put_text(o, "clock_source", ev->clock_source);
+	verdict_put_ns(o, "attempt", ev->attempt ? ev->attempt : REC_NONE);
+	verdict_put_text(o, "previous_attempt_sha256", ev->previous_attempt_sha256);
 	jo_u64(o, "end_ns", ev->end_ns);
 	jo_bool(o, "interrupted", ev->interrupted);
 	jo_bool(o, "disk_full", ev->disk_full);
-	put_text(o, "error", ev->error);
+	verdict_put_text(o, "error", ev->error);
 	jo_end(o);
 	jo_obj(o, "plan");
 	jo_str(o, "id", ev->plan->id);
@@ -111,11 +111,12 @@ static void put_criterion(struct json_out *o, const struct crit_result *r)
 	jo_str(o, "id", r->crit->id);
 	jo_str(o, "sentence", r->crit->sentence);
 	jo_str(o, "metric", r->crit->metric);
+	jo_str(o, "formula", r->metric ? r->metric->formula : NULL);
 	jo_str(o, "where", r->where);
 	jo_str(o, "statistic", r->crit->statistic);
 	jo_str(o, "comparator", comparator_words[r->crit->cmp]);
 	put_figure(o, "limit", &r->limit);
-	put_num(o, "confidence", r->crit->confidence);
+	verdict_put_num(o, "confidence", r->crit->confidence);
 	jo_str(o, "severity", severity_words[r->crit->severity]);
 	jo_str(o, "state", state_words[r->state]);
 	jo_str(o, "reason", r->reason);
@@ -126,103 +127,11 @@ static void put_criterion(struct json_out *o, const struct crit_result *r)
 	jo_u64(o, "t", r->t);
 	jo_u64(o, "n_failed", r->n_failed);
 	jo_u64(o, "n_more", r->n_more);
-	put_num(o, "n_eff", r->n_eff > 0 ? r->n_eff : (double)NAN);
+	verdict_put_num(o, "n_eff", r->n_eff > 0 ? r->n_eff : (double)NAN);
 	jo_str(o, "rule", r->rule);
-	put_num(o, "p_pass", r->p_pass);
-	put_num(o, "p_fail", r->p_fail);
+	verdict_put_num(o, "p_pass", r->p_pass);
+	verdict_put_num(o, "p_fail", r->p_fail);
 	put_waiver(o, r->waiver);
-	jo_end(o);
-}
-
-static void put_dist(struct json_out *o, const char *key, const struct dist *d)
-{
-	jo_obj(o, key);
-	jo_u64(o, "n", d->n);
-	jo_u64(o, "n_failed", d->n_failed);
-	put_num(o, "mean_ns", d->mean_ns);
-	put_ns(o, "min_ns", d->min_ns);
-	put_ns(o, "p50_ns", d->p50_ns);
-	put_ns(o, "p90_ns", d->p90_ns);
-	put_ns(o, "p95_ns", d->p95_ns);
-	put_ns(o, "p99_ns", d->p99_ns);
-	put_ns(o, "max_ns", d->max_ns);
-	put_ns(o, "p50_ub_ns", d->p50_ub_ns);
-	put_ns(o, "p90_ub_ns", d->p90_ub_ns);
-	put_ns(o, "p95_ub_ns", d->p95_ub_ns);
-	put_ns(o, "p99_ub_ns", d->p99_ub_ns);
-	jo_end(o);
-}
-
-static void put_instrument(struct json_out *o, const struct cell_result *c)
-{
-	const struct ev_cell_state *st = c->st;
-	if (!st->has_soundness) {
-		jo_null(o, "instrument");
-		return;
-	}
-	jo_obj(o, "instrument");
-	put_ns(o, "error_ns", c->loop_error_ns);
-	put_ns(o, "send_lag_p50_ns", st->send_lag_p50_ns);
-	put_ns(o, "send_lag_p99_ns", st->send_lag_p99_ns);
-	put_ns(o, "send_lag_max_ns", st->send_lag_max_ns);
-	put_ns(o, "loop_lag_p50_ns", st->loop_lag_p50_ns);
-	put_ns(o, "loop_lag_p99_ns", st->loop_lag_p99_ns);
-	put_ns(o, "loop_lag_max_ns", st->loop_lag_max_ns);
-	put_ns(o, "loop_lag_n", st->loop_lag_n);
-	put_ns(o, "client_cpu_ns", st->client_cpu_ns);
-	put_ns(o, "wall_ns", st->wall_ns);
-	put_ns(o, "steal_ticks", st->steal_ticks);
-	put_ns(o, "total_ticks", st->total_ticks);
-	put_ns(o, "max_in_flight", st->max_in_flight);
-	jo_end(o);
-}
-
-static void put_cell_counts(struct json_out *o, const struct cell_result *c)
-{
-	jo_u64(o, "planned", c->cell->requests);
-	jo_u64(o, "scheduled", c->n_scheduled);
-	jo_u64(o, "completed", c->n_completed);
-	jo_u64(o, "failed", c->n_failed);
-	jo_u64(o, "cancelled", c->n_cancelled);
-	jo_obj(o, "outcomes");
-	for (size_t k = 0; k < N_OUTCOMES; k++)
-		jo_u64(o, outcome_words[k], c->n_outcome[k]);
-	jo_end(o);
-	put_ns(o, "prompt_tok", c->prompt_tok);
-	put_ns(o, "output_tok", c->output_tok);
-	jo_u64(o, "length_mismatch", c->n_length_mismatch);
-	jo_u64(o, "prompt_mismatch", c->n_prompt_mismatch);
-	put_num(o, "events_per_output_tok", c->events_per_tok);
-	jo_bool(o, "itl_measurable", c->itl_measurable);
-}
-
-static void put_cell(struct json_out *o, const struct cell_result *c)
-{
-	jo_obj(o, NULL);
-	jo_str(o, "id", c->cell->id);
-	jo_str(o, "workload", c->cell->wl->name);
-	jo_str(o, "class", class_words[c->cell->wl->cls]);
-	jo_bool(o, "critical", c->cell->critical);
-	jo_u64(o, "planned_prompt_tok", c->cell->prompt_tok);
-	jo_u64(o, "planned_output_tok", c->cell->output_tok);
-	jo_u64(o, "concurrency", c->cell->concurrency);
-	jo_bool(o, "valid", c->valid);
-	put_text(o, "invalid_reason", c->invalid_reason);
-	put_text(o, "stopped_by", c->st->stopped_by);
-	put_cell_counts(o, c);
-	put_ns(o, "window_ns", c->window_ns ? c->window_ns : REC_NONE);
-	put_num(o, "prefill_tok_s", c->prefill_tok_s);
-	put_num(o, "decode_tok_s", c->decode_tok_s);
-	put_num(o, "output_tok_s", c->output_tok_s);
-	put_num(o, "request_s", c->request_s);
-	put_dist(o, "ttft", &c->ttft);
-	put_dist(o, "ttft_sent", &c->ttft_sent);
-	put_dist(o, "ttft_content", &c->ttft_content);
-	put_dist(o, "itl", &c->itl);
-	put_dist(o, "tpot", &c->tpot);
-	put_dist(o, "e2e", &c->e2e);
-	put_dist(o, "send_lag", &c->send_lag);
-	put_instrument(o, c);
 	jo_end(o);
 }
 
@@ -236,7 +145,7 @@ static void put_controls(struct json_out *o, const struct verdict *v)
 		jo_u64(o, "n", c->n);
 		jo_u64(o, "passed", c->n_passed);
 		jo_u64(o, "unclear", c->n_unclear);
-		put_text(o, "first_failure", c->first_failure);
+		verdict_put_text(o, "first_failure", c->first_failure);
 		jo_end(o);
 	}
 	jo_end_arr(o);
@@ -250,11 +159,11 @@ static void put_starts(struct json_out *o, const struct evidence *ev)
 		jo_obj(o, NULL);
 		jo_u64(o, "number", s->number);
 		jo_str(o, "why", s->why);
-		put_ns(o, "spawn_ns", s->spawn_ns);
-		put_ns(o, "health_ns", s->health_ns);
-		put_ns(o, "first_completion_ns", s->first_completion_ns);
-		put_ns(o, "killed_ns", s->killed_ns);
-		put_text(o, "not_ready", s->not_ready);
+		verdict_put_ns(o, "spawn_ns", s->spawn_ns);
+		verdict_put_ns(o, "health_ns", s->health_ns);
+		verdict_put_ns(o, "first_completion_ns", s->first_completion_ns);
+		verdict_put_ns(o, "killed_ns", s->killed_ns);
+		verdict_put_text(o, "not_ready", s->not_ready);
 		if (s->exited)
 			jo_str(o, "exit", s->exit_expected ? "asked for" : "by itself");
 		else
@@ -262,6 +171,45 @@ static void put_starts(struct json_out *o, const struct evidence *ev)
 		jo_end(o);
 	}
 	jo_end_arr(o);
+}
+
+static void put_calibrations(struct json_out *o, const struct evidence *ev)
+{
+	jo_arr(o, "calibrations");
+	for (size_t i = 0; i < ev->n_calibrations; i++) {
+		const struct ev_calibration *c = &ev->calibrations[i];
+		jo_obj(o, NULL);
+		jo_str(o, "load", c->load);
+		jo_str(o, "when", c->after ? "after" : "before");
+		jo_u64(o, "n_requests", c->n_requests);
+		jo_u64(o, "n_failed", c->n_failed);
+		jo_u64(o, "n_gaps", c->n_gaps);
+		verdict_put_ns(o, "ttft_error_p50_ns", c->ttft_error_p50_ns);
+		verdict_put_ns(o, "ttft_error_p99_ns", c->ttft_error_p99_ns);
+		verdict_put_ns(o, "ttft_error_max_ns", c->ttft_error_max_ns);
+		verdict_put_ns(o, "itl_error_p50_ns", c->itl_error_p50_ns);
+		verdict_put_ns(o, "itl_error_p99_ns", c->itl_error_p99_ns);
+		verdict_put_ns(o, "itl_error_max_ns", c->itl_error_max_ns);
+		verdict_put_ns(o, "send_lag_p50_ns", c->send_lag_p50_ns);
+		verdict_put_ns(o, "send_lag_p99_ns", c->send_lag_p99_ns);
+		verdict_put_ns(o, "send_lag_max_ns", c->send_lag_max_ns);
+		verdict_put_ns(o, "loop_lag_p99_ns", c->loop_lag_p99_ns);
+		verdict_put_ns(o, "client_cpu_ns", c->client_cpu_ns);
+		verdict_put_ns(o, "wall_ns", c->wall_ns);
+		verdict_put_ns(o, "n_tokens", c->n_tokens);
+		verdict_put_ns(o, "max_in_flight", c->max_in_flight);
+		verdict_put_ns(o, "server_late_p99_ns", c->server_late_p99_ns);
+		jo_end(o);
+	}
+	jo_end_arr(o);
+}
+
+static void put_security(struct json_out *o, const struct verdict *v)
+{
+	jo_obj(o, "security");
+	jo_u64(o, "foreign_nonces", v->n_foreign);
+	jo_u64(o, "texts", v->n_texts);
+	jo_end(o);
 }
 
 static void put_memory(struct json_out *o, const struct verdict *v)
@@ -274,8 +222,8 @@ static void put_memory(struct json_out *o, const struct verdict *v)
 		jo_str(o, "phase", m->phase);
 		jo_u64(o, "n", m->n);
 		jo_u64(o, "n_unknown", m->n_unknown);
-		put_num(o, "peak_bytes", m->peak);
-		put_num(o, "last_bytes", m->last);
+		verdict_put_num(o, "peak_bytes", m->peak);
+		verdict_put_num(o, "last_bytes", m->last);
 		jo_end(o);
 	}
 	jo_end_arr(o);
@@ -317,8 +265,10 @@ int verdict_write(struct buf *out, const struct verdict *v)
 	jo_end_arr(&o);
 	jo_arr(&o, "cells");
 	for (size_t i = 0; i < v->n_cells; i++)
-		put_cell(&o, &v->cells[i]);
+		verdict_put_cell(&o, &v->cells[i]);
 	jo_end_arr(&o);
+	put_calibrations(&o, v->ev);
+	put_security(&o, v);
 	put_controls(&o, v);
 	put_starts(&o, v->ev);
 	put_memory(&o, v);

@@ -139,6 +139,37 @@ struct fmt fmt_figure(const struct figure *f)
 	return f->known ? in_unit(f->value, f->unit, false) : say("–");
 }
 
+const char *advice_for(enum invalid_cause cause)
+{
+	switch (cause) {
+	case INVALID_SEND_LAG:
+	case INVALID_LOOP_LAG:
+	case INVALID_CPU:
+		return "fewer streams or a lower rate, more threads (client_threads), or another host for "
+		       "the "
+		       "client";
+	case INVALID_RUNQ:
+		return "a host with free CPUs for the client, or more threads (client_threads) where one CPU "
+		       "is "
+		       "full";
+	case INVALID_STEAL:
+		return "another host: its hypervisor takes CPU time away";
+	case INVALID_CALIBRATION:
+		return "fewer streams, more threads (client_threads), busy_poll, or another host for the "
+		       "client";
+	case INVALID_NO_CALIBRATION:
+	case INVALID_NOT_RECORDED:
+		return "run it again to its end";
+	case INVALID_LIGHT:
+	case INVALID_DELIVERED:
+		return "more requests than streams, fewer streams or a lower rate, more threads "
+		       "(client_threads), or another host for the client";
+	case INVALID_NONE:
+		break;
+	}
+	return NULL;
+}
+
 const char *cmp_symbol(enum comparator c)
 {
 	static const char *const symbols[] = { "≤", "<", "≥", ">", "=" };

@@ -23,6 +23,8 @@ struct fmt fmt_figure(const struct figure *f);       /* share as %, bytes as MiB
 /* "p90 of ttft" of a criterion with its comparator: "≤ 250 ms". */
 struct fmt fmt_limit(const struct crit_result *r);
 
+/* What to change so that the measurement is sound next time; NULL = nothing to say. */
+const char *advice_for(enum invalid_cause cause);
 const char *cmp_symbol(enum comparator c); /* "≤" */
 /* What a state or verdict is called in running text: "not tested", "accepted with waivers". */
 const char *state_says(enum crit_state s);

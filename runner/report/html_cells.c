@@ -14,9 +14,10 @@
 
 struct grid {
 	const struct plan_workload *wl;
-	size_t n_ctx, n_conc;
-	uint64_t ctx[SIDE_MAX], conc[SIDE_MAX];
-	uint64_t low, high; /* of the medians shown; high 0 = none */
+	size_t n_ctx, n_loads;
+	uint64_t ctx[SIDE_MAX];
+	const struct cell *loads[SIDE_MAX]; /* first cell of each load */
+	uint64_t low, high;                 /* of the medians shown; high 0 = none */
 };
 
 static void add_unique(uint64_t *list, size_t *n, uint64_t v)
@@ -28,12 +29,26 @@ static void add_unique(uint64_t *list, size_t *n, uint64_t v)
 		list[(*n)++] = v;
 }
 
-static const struct cell_result *cell_at(const struct verdict *v, const struct plan_workload *wl,
-                                         uint64_t ctx, uint64_t conc)
+static bool same_load(const struct cell *a, const struct cell *b)
+{
+	return !strcmp(ev_load_of_cell(a), ev_load_of_cell(b));
+}
+
+static void add_load(struct grid *g, const struct cell *c)
+{
+	for (size_t i = 0; i < g->n_loads; i++)
+		if (same_load(g->loads[i], c))
+			return;
+	if (g->n_loads < SIDE_MAX)
+		g->loads[g->n_loads++] = c;
+}
+
+static const struct cell_result *cell_at(const struct verdict *v, const struct grid *g, uint64_t ctx,
+                                         const struct cell *load)
 {
 	for (size_t i = 0; i < v->n_cells; i++) {
 		const struct cell *c = v->cells[i].cell;
-		if (c->wl == wl && c->prompt_tok == ctx && c->concurrency == conc)
+		if (c->wl == g->wl && c->prompt_tok == ctx && same_load(c, load))
 			return &v->cells[i];
 	}
 	return NULL;
@@ -57,7 +72,7 @@ static struct grid grid_of(const struct verdict *v, const struct plan_workload *
 		if (c->cell->wl != wl)
 			continue;
 		add_unique(g.ctx, &g.n_ctx, c->cell->prompt_tok);
-		add_unique(g.conc, &g.n_conc, c->cell->concurrency);
+		add_load(&g, c->cell);
 		if (!shown(c, itl))
 			continue;
 		uint64_t p50 = dist_of(c, itl)->p50_ns;
@@ -88,31 +103,41 @@ static void add_heat_cell(struct buf *b, const struct grid *g, const struct cell
 	const struct dist *d = dist_of(c, itl);
 	buf_addf(b, "<td class=\"%s\" style=\"background:rgba(var(--heat),%.3f)\"><b>%s</b>",
 	         c->cell->critical ? "crit" : "", heat(g, d->p50_ns), fmt_ns(d->p50_ns).s);
-	buf_addf(b, "<small>%s %s</small><small>n %s</small></td>", itl ? "p99" : "p90",
-	         fmt_ns_or(itl ? d->p99_ns : d->p90_ns, "no value: failures").s,
+	uint64_t error_ns = itl ? c->instrument.itl_error_ns : c->instrument.ttft_error_ns;
+	buf_addf(b, "<small>%s %s</small><small>± %s</small><small>n %s</small></td>", itl ? "p99" : "p90",
+	         fmt_ns_or(itl ? d->p99_ns : d->p90_ns, "no value: failures").s, fmt_ns(error_ns).s,
 	         fmt_count(d->n + d->n_failed).s);
+}
+
+static void add_load_head(struct buf *b, const struct cell *c)
+{
+	buf_adds(b, "<th scope=\"col\">");
+	if (!cell_is_open_loop(c))
+		buf_addf(b, "%s at once", fmt_count(c->concurrency).s);
+	else if (c->rate_rps > 0 && cell_can_saturate(c))
+		buf_addf(b, "%s at %s/s", arrival_words[c->wl->arrival.kind], fmt_num(c->rate_rps).s);
+	else
+		esc_n(b, ev_load_of_cell(c), 60);
+	buf_adds(b, "</th>");
 }
 
 static void add_heat(struct buf *b, const struct verdict *v, const struct plan_workload *wl, bool itl)
 {
 	struct grid g = grid_of(v, wl, itl);
-	bool open = wl->arrival.kind != ARRIVAL_CLOSED;
 	buf_addf(b,
 	         "<div class=\"keep\"><h3>%s</h3><div class=\"scroll\"><table "
 	         "class=\"heat\"><thead><tr><th></th>",
 	         itl ? "ITL, median (p99 below)" : "TTFT, median (p90 below)");
-	for (size_t k = 0; k < g.n_conc; k++) {
-		if (open)
-			buf_addf(b, "<th scope=\"col\">%s at %s/s</th>", arrival_words[wl->arrival.kind],
-			         fmt_num(wl->arrival.rate_rps).s);
-		else
-			buf_addf(b, "<th scope=\"col\">%s at once</th>", fmt_count(g.conc[k]).s);
-	}
+	for (size_t k = 0; k < g.n_loads; k++)
+		add_load_head(b, g.loads[k]);
 	buf_adds(b, "</tr></thead><tbody>\n");
 	for (size_t i = 0; i < g.n_ctx; i++) {
-		buf_addf(b, "<tr><th scope=\"row\">%s tokens in</th>", fmt_count(g.ctx[i]).s);
-		for (size_t k = 0; k < g.n_conc; k++)
-			add_heat_cell(b, &g, cell_at(v, wl, g.ctx[i], g.conc[k]), itl);
+		if (g.ctx[i])
+			buf_addf(b, "<tr><th scope=\"row\">%s tokens in</th>", fmt_count(g.ctx[i]).s);
+		else
+			buf_addf(b, "<tr><th scope=\"row\">%s</th>", wl->n_mix ? "mix" : "trace");
+		for (size_t k = 0; k < g.n_loads; k++)
+			add_heat_cell(b, &g, cell_at(v, &g, g.ctx[i], g.loads[k]), itl);
 		buf_adds(b, "</tr>\n");
 	}
 	buf_adds(b, "</tbody></table></div></div>\n");
@@ -139,9 +164,12 @@ void part_grid(struct buf *b, const struct verdict *v)
 		add_heat(b, v, wl, true);
 		buf_adds(b, "</div>\n");
 	}
-	note(b, "ITL is the gap between two token events; the first token makes none. It is not measurable "
-	        "where the "
-	        "server puts several tokens into one event; TPOT is then the figure to read.");
+	note(b,
+	     "± is the instrument's own error (p99). ITL is the gap between two token events; the first "
+	     "token makes "
+	     "none. It is not measurable where the server puts several tokens into one event or holds them "
+	     "back; TPOT is "
+	     "then the figure to read.");
 	section_close(b);
 }
 

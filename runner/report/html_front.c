@@ -108,6 +108,14 @@ static struct fmt quantile(const struct dist *d, uint64_t ns)
 	return fmt_ns_or(ns, d->n_failed ? "no value" : "unknown");
 }
 
+static void add_latency_figure(struct buf *b, const char *name, const struct dist *d, uint64_t p50_ns,
+                               const char *high_name, uint64_t high_ns, uint64_t error_ns)
+{
+	char small[2 * FMT_BYTES + 8];
+	snprintf(small, sizeof small, "%s, ± %s", quantile(d, high_ns).s, fmt_ns(error_ns).s);
+	add_figure(b, name, quantile(d, p50_ns).s, high_name, small);
+}
+
 static void add_figures(struct buf *b, const struct verdict *v)
 {
 	const struct cell_result *c = critical_cell(v);
@@ -117,24 +125,29 @@ static void add_figures(struct buf *b, const struct verdict *v)
 	snprintf(n, sizeof n, "%s of %s requests", fmt_count(c->n_completed).s, fmt_count(c->n_scheduled).s);
 	buf_adds(b, "<dl class=\"figures\">\n");
 	add_figure(b, "Completed", fmt_share(c->n_completed, c->n_scheduled).s, "", n);
-	add_figure(b, "TTFT, median", quantile(&c->ttft, c->ttft.p50_ns).s, "p90 ",
-	           quantile(&c->ttft, c->ttft.p90_ns).s);
-	if (c->itl_measurable)
-		add_figure(b, "ITL, median", quantile(&c->itl, c->itl.p50_ns).s, "p99 ",
-		           quantile(&c->itl, c->itl.p99_ns).s);
+	if (!c->cell->wl->stream)
+		add_latency_figure(b, "End to end, median", &c->e2e, c->e2e.p50_ns, "p90 ", c->e2e.p90_ns,
+		                   c->instrument.ttft_error_ns);
 	else
-		add_figure(b, "TPOT, median", quantile(&c->tpot, c->tpot.p50_ns).s, "p90 ",
-		           quantile(&c->tpot, c->tpot.p90_ns).s);
+		add_latency_figure(b, "TTFT, median", &c->ttft, c->ttft.p50_ns, "p90 ", c->ttft.p90_ns,
+		                   c->instrument.ttft_error_ns);
+	if (c->itl_measurable)
+		add_latency_figure(b, "ITL, median", &c->itl, c->itl.p50_ns, "p99 ", c->itl.p99_ns,
+		                   c->instrument.itl_error_ns);
+	else if (c->cell->wl->stream)
+		add_latency_figure(b, "TPOT, median", &c->tpot, c->tpot.p50_ns, "p90 ", c->tpot.p90_ns,
+		                   c->instrument.itl_error_ns);
 	add_figure(b, "Prefill", fmt_rate(c->prefill_tok_s, "tok/s").s, "n ", fmt_count(c->n_completed).s);
 	add_figure(b, "Decode", fmt_rate(c->decode_tok_s, "tok/s").s, "per request, n ",
 	           fmt_count(c->n_completed).s);
 	add_memory_figure(b, v);
 	buf_adds(b, "</dl>\n<p class=\"note\">Figures of the critical cell <b>");
 	esc(b, c->cell->id);
-	buf_addf(b,
-	         "</b>: %" PRIu64 " tokens in, %" PRIu64
-	         " out. TTFT counts from the scheduled send time.</p>\n",
-	         c->cell->prompt_tok, c->cell->output_tok);
+	buf_adds(b, "</b>");
+	if (c->cell->prompt_tok)
+		buf_addf(b, ": %" PRIu64 " tokens in, %" PRIu64 " out", c->cell->prompt_tok,
+		         c->cell->output_tok);
+	buf_adds(b, ". Latency counts from the scheduled send time; ± is the instrument's own error.</p>\n");
 }
 
 static void add_sub(struct buf *b, const struct evidence *ev)

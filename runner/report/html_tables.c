@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Controls, starts of the engine, and the instrument's own error.
+// Controls, and starts of the engine.
 #include "report/report_parts.h"
 
 #include "model/metrics_calc.h"
@@ -107,46 +107,5 @@ void part_starts(struct buf *b, const struct verdict *v)
 		buf_adds(b, "</tr>\n");
 	}
 	buf_adds(b, "</tbody></table></div>\n");
-	section_close(b);
-}
-
-static void add_instrument_row(struct buf *b, const struct cell_result *c)
-{
-	const struct ev_cell_state *s = c->st;
-	buf_adds(b, "<tr><th scope=\"row\">");
-	esc(b, c->cell->id);
-	buf_adds(b, "</th>");
-	if (!s || !s->has_soundness) {
-		buf_adds(b, "<td colspan=\"7\">not recorded</td></tr>\n");
-		return;
-	}
-	td_num(b, fmt_ns(s->send_lag_p50_ns).s);
-	td_num(b, fmt_ns(s->send_lag_p99_ns).s);
-	td_num(b, fmt_ns(s->send_lag_max_ns).s);
-	td_num(b, fmt_ns(s->loop_lag_p99_ns).s);
-	td_num(b, s->wall_ns ? fmt_share(s->client_cpu_ns, s->wall_ns).s : "unknown");
-	td_num(b, fmt_share(s->steal_ticks, s->total_ticks).s);
-	td_num(b, fmt_ns(c->loop_error_ns).s);
-	buf_adds(b, "</tr>\n");
-}
-
-void part_instrument(struct buf *b, const struct verdict *v)
-{
-	if (!v->n_cells)
-		return;
-	section_open(b, "instrument", "The instrument's own error",
-	             "How late the load client itself was. A limit under 10 times this error, or a client "
-	             "past the plan's "
-	             "bounds, makes a criterion invalid, not failed.");
-	buf_adds(b, "<div class=\"scroll\"><table><thead><tr><th>Cell</th><th class=\"n\">Send lag p50</th>"
-	            "<th class=\"n\">p99</th><th class=\"n\">max</th><th class=\"n\">Loop lag p99</th>"
-	            "<th class=\"n\">Client CPU</th><th class=\"n\">CPU steal</th><th class=\"n\">Own "
-	            "error</th></tr>"
-	            "</thead><tbody>\n");
-	for (size_t i = 0; i < v->n_cells; i++)
-		add_instrument_row(b, &v->cells[i]);
-	buf_adds(b, "</tbody></table></div>\n<p class=\"note\">Clock source: ");
-	esc_n(b, v->ev->clock_source[0] ? v->ev->clock_source : "not told", 64);
-	buf_addf(b, ". Client CPU is of one core.</p>\n");
 	section_close(b);
 }

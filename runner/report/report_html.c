@@ -113,8 +113,9 @@ static void close_page(struct buf *b, const struct verdict *v)
 int report_html(struct buf *out, const struct verdict *v)
 {
 	static void (*const parts[])(struct buf *, const struct verdict *) = {
-		part_front,    part_ttft,   part_grid,       part_cells, part_errors, part_memory,
-		part_controls, part_starts, part_instrument, part_pins,  part_trust,
+		part_front,  part_ttft,       part_grid,   part_cells,    part_load,
+		part_groups, part_errors,     part_memory, part_canaries, part_controls,
+		part_starts, part_instrument, part_pins,   part_trust,
 	};
 	open_page(out, v);
 	for (size_t i = 0; i < ARRAY_LEN(parts); i++)

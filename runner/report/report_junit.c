@@ -68,11 +68,30 @@ static void add_count(struct buf *b, const char *name, uint64_t n)
 	add_property(b, name, text.p);
 }
 
-static void add_properties(struct buf *b, const struct crit_result *r)
+// The instrument of the one cell a criterion speaks of.
+static void add_instrument(struct buf *b, const struct verdict *v, const struct crit_result *r)
+{
+	for (size_t i = 0; i < v->n_cells; i++) {
+		const struct cell_result *c = &v->cells[i];
+		if (strcmp(c->cell->id, r->where))
+			continue;
+		if (r->metric && r->metric->kind == METRIC_LATENCY) {
+			bool gap = !strcmp(r->metric->name, "itl") || !strcmp(r->metric->name, "tpot");
+			uint64_t ns = gap ? c->instrument.itl_error_ns : c->instrument.ttft_error_ns;
+			add_property(b, "instrument_error", fmt_ns(ns).s);
+		}
+		if (r->state == STATE_INVALID && !c->valid && advice_for(c->cause))
+			add_property(b, "what_to_change", advice_for(c->cause));
+	}
+}
+
+static void add_properties(struct buf *b, const struct verdict *v, const struct crit_result *r)
 {
 	buf_adds(b, "<properties>");
 	add_property(b, "state", state_words[r->state]);
 	add_property(b, "metric", r->crit->metric);
+	if (r->metric)
+		add_property(b, "formula", r->metric->formula);
 	add_property(b, "where", r->where);
 	add_property(b, "limit", fmt_limit(r).s);
 	if (r->value.known)
@@ -85,6 +104,7 @@ static void add_properties(struct buf *b, const struct crit_result *r)
 	add_count(b, "t", r->t);
 	if (r->n_more && r->state == STATE_INCONCLUSIVE)
 		add_count(b, "n_more", r->n_more);
+	add_instrument(b, v, r);
 	add_property(b, "severity", severity_words[r->crit->severity]);
 	if (r->waiver) {
 		add_property(b, "waiver", r->waiver->reason);
@@ -94,7 +114,7 @@ static void add_properties(struct buf *b, const struct crit_result *r)
 	buf_adds(b, "</properties>");
 }
 
-static void add_case(struct buf *b, const struct crit_result *r, const char *suite)
+static void add_case(struct buf *b, const struct verdict *v, const struct crit_result *r, const char *suite)
 {
 	static const char *const tags[] = { NULL, "failure", "error", "skipped" };
 	enum kind kind = kind_of(r);
@@ -105,7 +125,7 @@ static void add_case(struct buf *b, const struct crit_result *r, const char *sui
 	buf_addc(b, '.');
 	esc_n(b, r->crit->id, 80);
 	buf_adds(b, "\">");
-	add_properties(b, r);
+	add_properties(b, v, r);
 	if (tags[kind]) {
 		buf_addf(b, "<%s", tags[kind]);
 		add_attr(b, "message", r->reason);
@@ -160,7 +180,7 @@ static void add_suite(struct buf *b, const struct verdict *v, size_t suite)
 	buf_adds(b, ">\n");
 	for (size_t i = 0; i < v->n_criteria; i++)
 		if (suite_of(v, &v->criteria[i]) == suite)
-			add_case(b, &v->criteria[i], name);
+			add_case(b, v, &v->criteria[i], name);
 	if (run)
 		add_run_case(b, v);
 	buf_adds(b, " </testsuite>\n");

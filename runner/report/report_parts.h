@@ -20,7 +20,10 @@ void part_identity(struct buf *b,
 void part_ttft(struct buf *b, const struct verdict *v);   /* ECDF of the critical cell */
 void part_grid(struct buf *b, const struct verdict *v);   /* TTFT and ITL by context and concurrency */
 void part_cells(struct buf *b, const struct verdict *v);  /* requests and speeds of each cell */
-void part_errors(struct buf *b, const struct verdict *v); /* when what failed */
+void part_load(struct buf *b, const struct verdict *v);   /* retries, saturation, bursts, cache, queue */
+void part_groups(struct buf *b, const struct verdict *v); /* turns of conversations, parts of a mix */
+void part_canaries(struct buf *b, const struct verdict *v); /* and the counters of free text */
+void part_errors(struct buf *b, const struct verdict *v);   /* when what failed */
 void part_memory(struct buf *b, const struct verdict *v);
 void part_controls(struct buf *b, const struct verdict *v);
 void part_starts(struct buf *b, const struct verdict *v);

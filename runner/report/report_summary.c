@@ -6,6 +6,7 @@
 #include "report/format.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,6 +84,26 @@ static void add_criterion(struct buf *b, const struct crit_result *r)
 		wrap(b, "       ", 7, r->reason);
 }
 
+static void add_notes(struct buf *line, const struct cell_result *c)
+{
+	if (isfinite(c->delivered.share))
+		buf_addf(line, ", delivered %s of %s %s", fmt_num(c->delivered.value).s,
+		         fmt_num(c->delivered.planned).s, c->delivered.unit);
+	if (c->saturation.state == SATURATION_YES)
+		buf_adds(line, ", OVER-SATURATED");
+	if (c->buffered.yes)
+		buf_adds(line, ", tokens come in bursts");
+	if (c->n_retried)
+		buf_addf(line, ", %" PRIu64 " sent again", c->n_retried);
+	if (c->n_unasked)
+		buf_addf(line, ", %" PRIu64 " turns never asked", c->n_unasked);
+	if (c->canaries.n)
+		buf_addf(line, ", %" PRIu64 " of %" PRIu64 " canaries failed", c->canaries.n_failed,
+		         c->canaries.n);
+	if (isfinite(c->prefix_cache_hit_share))
+		buf_addf(line, ", prefix cache hits %.3g %%", c->prefix_cache_hit_share * 100);
+}
+
 static void add_cells(struct buf *b, const struct verdict *v)
 {
 	for (size_t i = 0; i < v->n_cells; i++) {
@@ -93,16 +114,25 @@ static void add_cells(struct buf *b, const struct verdict *v)
 			buf_adds(b, "    not run\n");
 			continue;
 		}
-		buf_addf(&line, "%" PRIu64 "/%" PRIu64 " completed, TTFT p50 %s", c->n_completed,
-		         c->n_scheduled, fmt_ns(c->ttft.p50_ns).s);
-		buf_addf(&line, " p90 %s", fmt_ns(c->ttft.p90_ns).s);
+		buf_addf(&line, "%" PRIu64 "/%" PRIu64 " completed", c->n_completed, c->n_scheduled);
+		if (c->cell->wl->stream)
+			buf_addf(&line, ", TTFT p50 %s p90 %s ± %s", fmt_ns(c->ttft.p50_ns).s,
+			         fmt_ns(c->ttft.p90_ns).s, fmt_ns(c->instrument.ttft_error_ns).s);
+		else
+			buf_addf(&line, ", end to end p50 %s p90 %s ± %s", fmt_ns(c->e2e.p50_ns).s,
+			         fmt_ns(c->e2e.p90_ns).s, fmt_ns(c->instrument.ttft_error_ns).s);
 		if (c->itl_measurable)
-			buf_addf(&line, ", ITL p50 %s", fmt_ns(c->itl.p50_ns).s);
-		buf_addf(&line, ", prefill %s", fmt_rate(c->prefill_tok_s, "tok/s").s);
-		buf_addf(&line, ", decode %s", fmt_rate(c->decode_tok_s, "tok/s").s);
+			buf_addf(&line, ", ITL p50 %s ± %s", fmt_ns(c->itl.p50_ns).s,
+			         fmt_ns(c->instrument.itl_error_ns).s);
+		if (c->cell->wl->stream)
+			buf_addf(&line, ", prefill %s, decode %s", fmt_rate(c->prefill_tok_s, "tok/s").s,
+			         fmt_rate(c->decode_tok_s, "tok/s").s);
+		add_notes(&line, c);
 		wrap(b, "    ", 4, line.p);
 		if (!c->valid)
 			wrap(b, "    invalid: ", 4, c->invalid_reason);
+		if (!c->valid && advice_for(c->cause))
+			wrap(b, "    what to change: ", 4, advice_for(c->cause));
 	}
 }
 

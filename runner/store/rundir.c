@@ -21,12 +21,13 @@
 #define SPILL_BYTES_MAX (64u << 20)
 #define LINES_BYTES (64u << 10)
 #define LINES_BYTES_MAX (4u << 20)
+#define TEXTS_BYTES_MAX (64u << 20) /* lines that hold what a server said */
 /* So long can a row stay in memory alone: what a kill costs at most. */
 #define SPILL_AGE_NS NS_PER_S
 /* With the disk full, rows of requests in flight still find room in memory, half as much as the reserve. */
 #define FULL_ROWS_BYTES_MAX (RUNDIR_RESERVE_BYTES / 2)
 
-enum { EVENTS, REQUESTS, TOKENS, TELEMETRY, CONTROLS, PROMPTS, N_FILES };
+enum { EVENTS, REQUESTS, TOKENS, TELEMETRY, CONTROLS, PROMPTS, SCHEDULE, ANSWERS, METRICS, N_FILES };
 static const struct {
 	const char *name;
 	size_t keep_bytes, max_bytes, flush_bytes;
@@ -38,6 +39,9 @@ static const struct {
 	[TELEMETRY] = { "telemetry.jsonl", LINES_BYTES, LINES_BYTES_MAX, LINES_BYTES / 4 * 3, true },
 	[CONTROLS] = { "controls.jsonl", LINES_BYTES, LINES_BYTES_MAX, 0, true },
 	[PROMPTS] = { "prompts.jsonl", LINES_BYTES, LINES_BYTES_MAX, LINES_BYTES / 4 * 3, true },
+	[SCHEDULE] = { "schedule.jsonl", LINES_BYTES, LINES_BYTES_MAX, LINES_BYTES / 4 * 3, true },
+	[ANSWERS] = { "answers.jsonl", LINES_BYTES, TEXTS_BYTES_MAX, LINES_BYTES / 4 * 3, true },
+	[METRICS] = { "engine_metrics.jsonl", LINES_BYTES, TEXTS_BYTES_MAX, 0, true },
 };
 
 struct rundir {

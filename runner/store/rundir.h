@@ -29,8 +29,8 @@ void rundir_event_end(struct rundir *d);
  * whole (some 4 MiB), and are written once the reserve is used: watch rundir_full; -1 = the row was not
  * taken. The journal gets its disk_full by itself. */
 int rundir_record(struct rundir *d, struct record *rec, const uint8_t *tokens, size_t len);
-/* A line of controls.jsonl / telemetry.jsonl / prompts.jsonl (without newline). Any thread; all else here is
- * for one thread. */
+/* A line of one of the files of lines but requests.jsonl and events.jsonl (without newline). Any thread; all
+ * else here is for one thread. */
 int rundir_line(struct rundir *d, const char *name, const char *line, size_t len);
 /* Hands the spill to the kernel (flush) and syncs; call between cells and before the end. */
 int rundir_flush(struct rundir *d);

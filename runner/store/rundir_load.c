@@ -13,11 +13,20 @@
 /* Small files are copied: nobody changes or cuts them under us. */
 #define COPY_BYTES_MAX (32u << 20)
 
-const char *const evidence_member_names[] = {
-	"plan.json",  "plan.lock.json",  "facts.json",     "events.jsonl",  "requests.jsonl",
-	"tokens.bin", "telemetry.jsonl", "controls.jsonl", "prompts.jsonl", "engine.log",
-	NULL
-};
+const char *const evidence_member_names[] = { "plan.json",
+	                                      "plan.lock.json",
+	                                      "facts.json",
+	                                      "events.jsonl",
+	                                      "requests.jsonl",
+	                                      "tokens.bin",
+	                                      "schedule.jsonl",
+	                                      "answers.jsonl",
+	                                      "engine_metrics.jsonl",
+	                                      "telemetry.jsonl",
+	                                      "controls.jsonl",
+	                                      "prompts.jsonl",
+	                                      "engine.log",
+	                                      NULL };
 const char *const derived_member_names[] = { "verdict.json", "report.html", "junit.xml", "summary.txt",
 	                                     NULL };
 

@@ -277,8 +277,10 @@ static int open_trial(struct trial *t, struct err *err)
 	t->own_cpus = own_cpu_list();
 	t->ops = engine_find(s->cand->engine);
 	t->cells = cells_of_plan(s->plan, &t->n_cells);
+	t->cell_ran = calloc(t->n_cells + 1, sizeof(*t->cell_ran));
+	t->stop_rule = stop_rule_new();
 	t->model_file = s->plan->model.n_files ? model_path(t->plan_dir, &s->plan->model.files[0]) : NULL;
-	if (!t->plan_dir || !t->cells || !t->own_cpus)
+	if (!t->plan_dir || !t->cells || !t->own_cpus || !t->cell_ran || !t->stop_rule)
 		return err_set(err, ERR_ENV, "no memory");
 	if (rundir_create(&t->dir, s->run_dir, t->origin_ns, err) ||
 	    rundir_write(t->dir, "plan.json", s->plan_text, s->plan_len, err) ||
@@ -302,6 +304,9 @@ static void close_trial(struct trial *t)
 	engine_identity_done(&t->identity);
 	prompts_free(t->prompts);
 	rundir_close(t->dir);
+	free_traces(t);
+	stop_rule_free(t->stop_rule);
+	free(t->cell_ran);
 	free(t->cells);
 	free(t->own_cpus);
 	free(t->model_file);

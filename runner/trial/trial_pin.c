@@ -54,21 +54,28 @@ static int pin_named(struct lock_file **list, size_t *n_list, enum lock_role rol
 	return rc;
 }
 
+static void add_once(const char **names, size_t *n, const char *name)
+{
+	for (size_t i = 0; name && i < *n; i++)
+		if (strcmp(names[i], name) == 0)
+			return;
+	if (name)
+		names[(*n)++] = name;
+}
+
 int pin_model_files(struct lock_file **list, size_t *n, const struct plan *p, const char *plan_dir,
                     bool cache, const bool *stop, struct err *err)
 {
 	size_t n_model = p->model.n_files, n_corpora = 0;
-	const char **names = calloc(n_model + p->n_workloads + 1, sizeof(*names));
+	const char **names = calloc(n_model + 2 * p->n_workloads + 1, sizeof(*names));
 	if (!names)
 		return err_set(err, ERR_ENV, "no memory");
 	for (size_t i = 0; i < n_model; i++)
 		names[i] = p->model.files[i].path;
 	for (size_t i = 0; i < p->n_workloads; i++) {
-		bool seen = !p->workloads[i].corpus;
-		for (size_t j = 0; !seen && j < n_corpora; j++)
-			seen = strcmp(names[n_model + j], p->workloads[i].corpus) == 0;
-		if (!seen)
-			names[n_model + n_corpora++] = p->workloads[i].corpus;
+		add_once(names + n_model, &n_corpora, p->workloads[i].corpus);
+		if (p->workloads[i].arrival.kind == ARRIVAL_TRACE)
+			add_once(names + n_model, &n_corpora, p->workloads[i].arrival.trace);
 	}
 	int rc = pin_named(list, n, LOCK_MODEL, names, n_model, plan_dir, cache, stop, err) ||
 	                         pin_named(list, n, LOCK_CORPUS, names + n_model, n_corpora, plan_dir, cache,
@@ -170,6 +177,7 @@ static int lock_start_once(struct lock_candidate *c, const struct lock_spec *spe
 		.plan_dir = plan_dir,
 		.model_file = file,
 		.model_id = spec->plan->model.id,
+		.api = critical_api(spec->plan),
 		.run_dir = work_dir,
 		.log_fd = spec->log_fd,
 		.stop = spec->stop,

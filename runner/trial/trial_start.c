@@ -117,11 +117,8 @@ static void say_parts_not_driven(struct trial *t)
 			t, "cost",
 			"cost inputs are kept in the plan; no figure is computed from them by this version");
 	for (size_t i = 0; i < t->n_cells; i++)
-		if (t->cells[i].wl->cls == CLASS_TRAINING || t->cells[i].wl->arrival.kind == ARRIVAL_TRACE)
-			say_not_tested(t, t->cells[i].id,
-			               t->cells[i].wl->cls == CLASS_TRAINING
-			                       ? "training jobs are not run by this version"
-			                       : "trace replay is not run by this version");
+		if (!is_driven(&t->cells[i]))
+			say_not_tested(t, t->cells[i].id, "training jobs are not run by this version");
 }
 
 int phase_preflight(struct trial *t, struct err *err)
@@ -142,6 +139,8 @@ int phase_preflight(struct trial *t, struct err *err)
 		return err_set(
 			err, ERR_ENV, "%s: %llu MiB free, a run needs at least %llu MiB: make room first",
 			t->spec->run_dir, (unsigned long long)(free_bytes >> 20), DISK_NEEDED_BYTES >> 20);
+	if (read_traces(t, err) || check_limits(t, err))
+		return -1;
 	return c->launch.kind == LAUNCH_ATTACH ? 0 : need_device(c->backend, err);
 }
 
@@ -158,6 +157,12 @@ static void event_time(struct json_out *o, const char *key, uint64_t ns)
 		jo_u64(o, key, ns);
 }
 
+enum api critical_api(const struct plan *p)
+{
+	const struct plan_workload *wl = plan_critical(p);
+	return wl ? wl->api : API_CHAT;
+}
+
 static struct engine_start_spec engine_spec(const struct trial *t)
 {
 	return (struct engine_start_spec){
@@ -166,6 +171,7 @@ static struct engine_start_spec engine_spec(const struct trial *t)
 		.plan_dir = t->plan_dir,
 		.model_file = t->model_file,
 		.model_id = t->spec->plan->model.id,
+		.api = critical_api(t->spec->plan),
 		.run_dir = t->spec->run_dir,
 		.log_fd = rundir_log_fd(t->dir),
 		.stop = t->spec->drain,

@@ -50,7 +50,9 @@ PLAN = {
         {"id": "controls", "sentence": "No control answer is wrong", "metric": "controls_failed", "statistic": "count",
          "comparator": "<=", "limit": {"value": 0, "unit": "count"}},
     ],
-    "instrument": {"max_send_lag_ms": 500, "max_loop_lag_ms": 500, "max_client_cpu_pct": 100, "max_steal_pct": 90},
+    "instrument": {"max_send_lag_ms": 500, "max_loop_lag_ms": 500, "max_client_cpu_pct": 100, "max_steal_pct": 90,
+                   "max_runq_wait_pct": 100, "max_ttft_error_ms": 500, "max_itl_error_ms": 500,
+                   "min_delivered_share": 0.5, "calibration_s": 0.1},
 }
 
 

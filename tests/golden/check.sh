@@ -7,8 +7,6 @@ golden=$1
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-"$golden" make "$work/run"
-"$golden" judge "$here/run" "$work/expect"
 n=0 bad=0
 compare() { # NAME EXPECTED GOT
 	n=$((n + 1))
@@ -20,11 +18,17 @@ compare() { # NAME EXPECTED GOT
 		head -n 20 "$work/diff" | sed 's/^/# /'
 	fi
 }
-for f in "$here"/run/*; do
-	compare "made run: $(basename "$f")" "$f" "$work/run/$(basename "$f")"
-done
-for f in "$here"/expect/*; do
-	compare "report: $(basename "$f")" "$f" "$work/expect/$(basename "$f")"
+for name in run leak; do
+	at=$here
+	[ "$name" = run ] || at=$here/$name
+	"$golden" make "$name" "$work/$name"
+	"$golden" judge "$at/run" "$work/$name-expect"
+	for f in "$at"/run/*; do
+		compare "$name: made: $(basename "$f")" "$f" "$work/$name/$(basename "$f")"
+	done
+	for f in "$at"/expect/*; do
+		compare "$name: report: $(basename "$f")" "$f" "$work/$name-expect/$(basename "$f")"
+	done
 done
 echo "1..$n"
 [ "$bad" -eq 0 ] && [ "$n" -gt 0 ]

@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* golden make DIR     writes the evidence of one made run into DIR
+/* golden make NAME DIR   writes the evidence of one made run into DIR
  * golden judge DIR OUT   judges the run directory DIR and writes every report into OUT */
 #include "base/fs.h"
 #include "made_run.h"
 #include "model/verdict.h"
 #include "report/report.h"
 #include "store/rundir.h"
+
+#define MORE(id, metric, statistic, cmp, value, unit, where)                                                 \
+	", {\"id\": \"" id "\", \"sentence\": \"" id " as planned\", \"metric\": \"" metric                  \
+	"\", \"statistic\": \"" statistic "\", \"comparator\": \"" cmp "\", \"limit\": {\"value\": " value   \
+	", \"unit\": \"" unit "\"}" where ", \"severity\": \"should\"}"
+#define IN_TALK ", \"where\": {\"workload\": \"talk\"}"
+#define IN_OPEN ", \"where\": {\"workload\": \"open\", \"rate_rps\": 4}"
 
 static const struct made_run golden = {
 	.requests = 60,
@@ -14,6 +21,8 @@ static const struct made_run golden = {
 	.n_bad = 1,
 	.bad = OUTCOME_STALLED,
 	.label = "made by hand",
+	.more = true,
+	.with = { .deaf = true, .repeats = true, .cut = true },
 	.about_extra = ", \"valid_from\": \"2026-01-01\", \"valid_until\": \"2026-12-31\"",
 	.criteria =
 		"{\"id\": \"ttft-p90\", \"sentence\": \"Nine of ten first tokens come within 250 ms\", "
@@ -47,17 +56,40 @@ static const struct made_run golden = {
 		"\"device_power_mean\", "
 		"\"statistic\": \"mean\", \"comparator\": \"<=\", \"limit\": {\"value\": 300, \"unit\": "
 		"\"W\"}, "
-		"\"severity\": \"info\"}",
+		"\"severity\": \"info\"}"
+	/* clang-format off */
+		MORE("canaries", "canary_failed_share", "share", "<=", "20", "%", IN_TALK)
+		MORE("no-leak", "foreign_nonces", "count", "<=", "0", "count", "")
+		MORE("clean-text", "suspicious_answer_share", "share", "<=", "10", "%", IN_TALK)
+		MORE("retries", "retried_share", "share", "<=", "10", "%", IN_TALK)
+		MORE("talk-failed", "failed_share", "share", "<=", "10", "%", IN_TALK)
+		MORE("talk-ttft", "ttft", "p90", "<=", "300", "ms", IN_TALK)
+		MORE("talk-load", "delivered_share", "value", ">=", "0.99", "share", IN_TALK)
+		MORE("talk-cache", "prefix_cache_hit_share", "share", ">=", "50", "%", IN_TALK)
+		MORE("open-spacing", "spacing_error", "p90", "<=", "1", "ms", IN_OPEN)
+		MORE("open-e2e", "e2e", "p90", "<=", "400", "ms", IN_OPEN),
+	/* clang-format on */
 	.plan_extra =
 		", \"waivers\": [{\"criterion\": \"ttft-p95\", \"reason\": \"known until the next driver\", "
 		"\"owner\": \"buyer\", \"expires\": \"2026-06-30\"}]",
 };
 
-static int make(const char *dir, struct err *err)
+/* An answer that holds another request's nonce: rejected, whatever the criteria say. */
+static const struct made_run leak = {
+	.requests = 60,
+	.n = 60,
+	.more = true,
+	.with = { .leak = true },
+	.criteria = "{\"id\": \"ttft-p90\", \"sentence\": \"Nine of ten first tokens come within 250 ms\", "
+		    "\"metric\": \"ttft\", \"statistic\": \"p90\", \"comparator\": \"<=\", \"limit\": "
+		    "{\"value\": 250, \"unit\": \"ms\"}}",
+};
+
+static int make(const char *name, const char *dir, struct err *err)
 {
 	struct maker m;
 	int rc = fs_mkdir_p(dir, err);
-	make_run(&m, &golden);
+	make_run(&m, strcmp(name, "leak") == 0 ? &leak : &golden);
 	for (int f = 0; f < MF_N && !rc; f++) {
 		auto_free char *path = fs_join(dir, maker_names[f]);
 		rc = fs_write(path, m.file[f].p, m.file[f].len, err);
@@ -102,10 +134,10 @@ static int judge(const char *dir, const char *out, struct err *err)
 int main(int argc, char **argv)
 {
 	struct err err = { 0 };
-	int rc = argc == 3 && strcmp(argv[1], "make") == 0 ? make(argv[2], &err)
+	int rc = argc == 4 && strcmp(argv[1], "make") == 0 ? make(argv[2], argv[3], &err)
 	         : argc == 4 && strcmp(argv[1], "judge") == 0
 	                 ? judge(argv[2], argv[3], &err)
-	                 : err_set(&err, ERR_USAGE, "make DIR | judge DIR OUT");
+	                 : err_set(&err, ERR_USAGE, "make NAME DIR | judge DIR OUT");
 	if (rc)
 		fprintf(stderr, "golden: %s\n", err.msg);
 	return rc ? err_exit_code(err.cls) : 0;

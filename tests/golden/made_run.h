@@ -4,7 +4,7 @@
 #ifndef TESTS_MADE_RUN_H
 #define TESTS_MADE_RUN_H
 
-#include "rundir_maker.h"
+#include "made_more.h"
 
 #include <math.h>
 
@@ -22,6 +22,8 @@ struct made_run {
 	const char *criteria;        /* JSON list without brackets */
 	const char *plan_extra;      /* members behind "criteria", each with a comma in front */
 	const char *about_extra;     /* members of "plan", each with a comma in front */
+	const char *filler;          /* NULL = MADE_FILLER */
+	const char *chat_extra;      /* members of the workload, each with a comma in front */
 	const char *workloads_extra; /* further workloads, each with a comma in front */
 	/* run */
 	const char *wall, *label, *status, *stopped_by;
@@ -31,7 +33,12 @@ struct made_run {
 	struct made_soundness soundness; /* zeroed = sound */
 	bool no_soundness, no_cell, no_engine, never_ready, interrupted, died, cancelled_one, no_usage, waves;
 	bool unknown_memory, no_telemetry, second_start_fails, no_recovery;
-	uint64_t events; /* token events a request; 0 = one a token */
+	bool no_calibration;
+	bool more; /* with the two workloads of made_more.h */
+	struct made_more with;
+	uint64_t ttft_error_ns, itl_error_ns; /* of the calibration after the load; 0 = small */
+	uint64_t reads;                       /* of an answer; 0 = one an event */
+	uint64_t events;                      /* token events a request; 0 = one a token */
 	const char *difference;
 	const char *control_answer; /* NULL = right */
 	bool control_fails, no_controls_after;
@@ -57,15 +64,16 @@ static inline char *made_plan(const struct made_run *r)
 	               " \"version\": \"b1\", \"launch\": {\"process\": {\"program\": \"llama-server\"}}, "
 	               "\"args\": [\"-m\", \"{model}\", \"--port\", \"{port}\"]}}],\n"
 	               "\"workloads\": [{\"name\": \"chat\", \"class\": \"interactive\", \"prompt_tok\": "
-	               "[32], \"output_tok\": 16, \"concurrency\": [1],"
-	               " \"arrival\": {\"kind\": \"closed\"}, %s, \"critical\": true}%s],\n"
+	               "[32], \"output_tok\": 16, \"concurrency\": [1], "
+	               "\"warmup_requests\": 1,"
+	               " \"arrival\": {\"kind\": \"closed\"}, %s, \"critical\": true%s}%s%s],\n"
 	               "\"controls\": [{\"id\": \"france\", \"prompt\": \"What is the capital of France?\", "
 	               "\"must_match\": [\"Paris\"]}],\n"
 	               "\"recovery\": {\"second_cold_start\": {\"limit_s\": 60}},\n"
-	               "\"criteria\": [%s, " MADE_FILLER "]%s\n}\n",
-	               r->about_extra ? r->about_extra : "", amount,
-	               r->workloads_extra ? r->workloads_extra : "", r->criteria,
-	               r->plan_extra ? r->plan_extra : "");
+	               "\"criteria\": [%s, %s]%s\n}\n",
+	               r->about_extra ? r->about_extra : "", amount, r->chat_extra ? r->chat_extra : "",
+	               r->workloads_extra ? r->workloads_extra : "", r->more ? MADE_MORE_WORKLOADS : "",
+	               r->criteria, r->filler ? r->filler : MADE_FILLER, r->plan_extra ? r->plan_extra : "");
 }
 
 static inline struct made_request made_nth(struct maker *m, const struct made_run *r, uint64_t k)
@@ -76,6 +84,7 @@ static inline struct made_request made_nth(struct maker *m, const struct made_ru
 		.out_tok = 16,
 		.lag_ns = r->lag_ns ? r->lag_ns : 20 * NS_PER_US,
 		.events = r->events,
+		.reads = r->reads,
 		.usage_output_tok = r->no_usage ? REC_NONE : 0,
 	};
 	if (r->waves) /* long stretches of slow and fast requests: they depend on each other */
@@ -143,8 +152,20 @@ static inline void made_body(struct maker *m, const struct made_run *r)
 {
 	const char *answer = r->control_fails ? NULL : r->control_answer ? r->control_answer : "It is Paris.";
 	maker_control(m, "france", "before", answer);
+	if (!r->no_calibration)
+		maker_calibration(m, "c1", "before", 200 * NS_PER_US, 50 * NS_PER_US);
+	if (r->more)
+		made_more_calibrations(m, "before");
 	if (!r->no_cell)
 		made_load(m, r);
+	if (r->more) {
+		made_talk(m, &r->with);
+		made_open(m, &r->with);
+		made_more_calibrations(m, "after");
+	}
+	if (!r->no_calibration)
+		maker_calibration(m, "c1", "after", r->ttft_error_ns ? r->ttft_error_ns : 300 * NS_PER_US,
+		                  r->itl_error_ns ? r->itl_error_ns : 40 * NS_PER_US);
 	if (r->died) {
 		struct json_out *o;
 		maker_exit(m, 1, false);

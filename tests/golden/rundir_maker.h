@@ -9,7 +9,9 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/json_out.h"
+#include "model/canary.h"
 #include "model/evidence.h"
+#include "model/surface.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -29,26 +31,45 @@ enum maker_file {
 	MF_TOKENS,
 	MF_CONTROLS,
 	MF_TELEMETRY,
+	MF_SCHEDULE,
+	MF_ANSWERS,
+	MF_METRICS, /* the one that need not be there */
 	MF_N
 };
-static const char *const maker_names[MF_N] = { "plan.json",      "plan.lock.json", "facts.json",
-	                                       "events.jsonl",   "requests.jsonl", "tokens.bin",
-	                                       "controls.jsonl", "telemetry.jsonl" };
+static const char *const maker_names[MF_N] = { "plan.json",      "plan.lock.json",      "facts.json",
+	                                       "events.jsonl",   "requests.jsonl",      "tokens.bin",
+	                                       "controls.jsonl", "telemetry.jsonl",     "schedule.jsonl",
+	                                       "answers.jsonl",  "engine_metrics.jsonl" };
+
+struct maker_cell {
+	uint64_t begin_ns, n[2]; /* start of its schedule; requests made: load, warm-up */
+};
 
 struct maker {
+	struct plan *plan; /* NULL = the text is none */
+	struct cell *cells;
+	struct maker_cell *made;
+	size_t n_cells;
 	struct buf file[MF_N];
 	bool absent[MF_N];
-	uint64_t seq, t_ns, n_records, n_controls, seed;
+	uint64_t seq, t_ns, last_end_ns, n_records, n_controls, seed;
 	struct json_out event;
 };
 
 /* What happens to a load request. */
 struct made_request {
-	uint64_t ttft_ns, gap_ns, out_tok;
-	uint64_t lag_ns; /* sent - due */
+	uint64_t ttft_ns, gap_ns;
+	uint64_t out_tok; /* 0 = as planned */
+	uint64_t lag_ns;  /* sent - due */
 	enum outcome outcome;
 	uint64_t events;           /* token events; 0 = out_tok */
 	uint64_t usage_output_tok; /* 0 = out_tok; REC_NONE = not told */
+	uint64_t cached_tok;       /* 0 = not told */
+	uint64_t attempts;         /* 0 = 1 */
+	uint64_t skip_k;           /* numbers of the schedule that are left out before it */
+	uint64_t reads;            /* 0 = one an event */
+	uint64_t free_ns;          /* closed loop, several streams: when the slot was free; 0 = now */
+	const char *text;          /* NULL = "word word …"; canaries: the right answer */
 };
 
 static inline uint64_t maker_random(struct maker *m)
@@ -66,6 +87,9 @@ static inline void maker_init(struct maker *m)
 
 static inline void maker_done(struct maker *m)
 {
+	plan_free(m->plan);
+	free(m->cells);
+	free(m->made);
 	for (int i = 0; i < MF_N; i++)
 		buf_done(&m->file[i]);
 }
@@ -80,7 +104,12 @@ static inline void maker_put(struct maker *m, enum maker_file f, const char *tex
 static inline void maker_plan(struct maker *m, const char *plan)
 {
 	char hex[SHA256_HEX_BYTES];
+	auto_problems problems = { 0 };
+	struct err err;
 	maker_put(m, MF_PLAN, plan);
+	if (plan_parse(&m->plan, plan, strlen(plan), "plan.json", &problems, &err) == 0)
+		m->cells = cells_of_plan(m->plan, &m->n_cells);
+	m->made = calloc(m->n_cells + 1, sizeof(*m->made));
 	sha256_hex_of(plan, strlen(plan), hex);
 	buf_clear(&m->file[MF_LOCK]);
 	buf_addf(&m->file[MF_LOCK], "{\"schema_version\": 1, \"rules\": 1, \"plan_sha256\": \"%s\"}\n", hex);
@@ -169,8 +198,17 @@ static inline void maker_exit(struct maker *m, uint64_t number, bool expected)
 	maker_event_end(m);
 }
 
+static inline size_t maker_find_cell(const struct maker *m, const char *id)
+{
+	size_t i = 0;
+	while (i < m->n_cells && strcmp(m->cells[i].id, id) != 0)
+		i++;
+	return i;
+}
+
 static inline void maker_cell_begin(struct maker *m, const char *cell, uint64_t planned)
 {
+	m->made[maker_find_cell(m, cell)].begin_ns = m->t_ns;
 	struct json_out *o = maker_event(m, "cell_begin");
 	jo_str(o, "cell", cell);
 	jo_u64(o, "planned", planned);
@@ -179,6 +217,7 @@ static inline void maker_cell_begin(struct maker *m, const char *cell, uint64_t 
 
 struct made_soundness {
 	uint64_t send_lag_ns, loop_lag_ns, client_cpu_ns, steal_ticks, total_ticks, max_in_flight;
+	uint64_t runq_wait_ns, threads;
 };
 
 static inline void maker_soundness(struct maker *m, const char *cell, uint64_t wall_ns,
@@ -198,6 +237,37 @@ static inline void maker_soundness(struct maker *m, const char *cell, uint64_t w
 	jo_u64(o, "steal_ticks", s->steal_ticks);
 	jo_u64(o, "total_ticks", s->total_ticks);
 	jo_u64(o, "max_in_flight", s->max_in_flight);
+	jo_u64(o, "start_ns", m->made[maker_find_cell(m, cell)].begin_ns);
+	jo_u64(o, "runq_wait_ns", s->runq_wait_ns);
+	jo_u64(o, "threads", s->threads ? s->threads : 1);
+	jo_u64(o, "retries", 0);
+	maker_event_end(m);
+}
+
+static inline void maker_calibration(struct maker *m, const char *load, const char *when,
+                                     uint64_t ttft_error_ns, uint64_t itl_error_ns)
+{
+	struct json_out *o = maker_event(m, "calibration");
+	jo_str(o, "load", load);
+	jo_str(o, "when", when);
+	jo_u64(o, "n_requests", 200);
+	jo_u64(o, "n_failed", 0);
+	jo_u64(o, "n_gaps", 3000);
+	jo_u64(o, "ttft_error_p50_ns", ttft_error_ns / 4);
+	jo_u64(o, "ttft_error_p99_ns", ttft_error_ns);
+	jo_u64(o, "ttft_error_max_ns", ttft_error_ns * 2);
+	jo_u64(o, "itl_error_p50_ns", itl_error_ns / 4);
+	jo_u64(o, "itl_error_p99_ns", itl_error_ns);
+	jo_u64(o, "itl_error_max_ns", itl_error_ns * 2);
+	jo_u64(o, "send_lag_p50_ns", 9000);
+	jo_u64(o, "send_lag_p99_ns", 40000);
+	jo_u64(o, "send_lag_max_ns", 90000);
+	jo_null(o, "loop_lag_p99_ns");
+	jo_u64(o, "client_cpu_ns", 60 * MAKER_MS);
+	jo_u64(o, "wall_ns", 2000 * MAKER_MS);
+	jo_u64(o, "n_tokens", 3200);
+	jo_u64(o, "max_in_flight", 1);
+	jo_u64(o, "server_late_p99_ns", 12000);
 	maker_event_end(m);
 }
 
@@ -213,11 +283,13 @@ static inline void maker_cell_end(struct maker *m, const char *cell, uint64_t sc
 	maker_event_end(m);
 }
 
+static inline void maker_schedule(struct maker *m);
 static inline void maker_end(struct maker *m, const char *status)
 {
 	struct json_out *o = maker_event(m, "run_end");
 	jo_str(o, "status", status);
 	maker_event_end(m);
+	maker_schedule(m);
 }
 
 /* --- requests
@@ -225,7 +297,10 @@ static inline void maker_end(struct maker *m, const char *status)
 
 static inline void maker_tokens(struct maker *m, struct record *r, const struct made_request *q)
 {
-	uint64_t n = q->events ? q->events : q->out_tok, at = r->first_token_ns;
+	uint64_t n = q->events    ? q->events
+	             : q->out_tok ? q->out_tok
+	                          : r->want_output_tok,
+		 at = r->first_token_ns;
 	uint8_t leb[10];
 	r->tok_off = m->file[MF_TOKENS].len;
 	for (uint64_t k = 0; k < n; k++) {
@@ -238,20 +313,135 @@ static inline void maker_tokens(struct maker *m, struct record *r, const struct 
 	r->last_token_ns = at;
 }
 
+/* What the schedule says of the next request of this cell and kind. */
+static inline void maker_planned(struct maker *m, size_t cell, const struct made_request *q, struct record *r,
+                                 struct sched_item *item)
+{
+	struct sched *s;
+	struct err err;
+	bool warmup = r->kind == REC_WARMUP;
+	*item = (struct sched_item){ .due_ns = REC_NONE,
+		                     .prompt_tok = 32,
+		                     .output_tok = 16,
+		                     .conv = REC_NONE,
+		                     .turn = REC_NONE,
+		                     .part = REC_NONE };
+	m->made[cell].n[warmup] += q->skip_k;
+	r->k = m->made[cell].n[warmup]++;
+	if (cell < m->n_cells && sched_make(&s, &m->cells[cell], NULL, warmup, &err) == 0) {
+		(void)sched_item_at(s, r->k, item);
+		sched_free(s);
+	}
+	r->conv = item->conv;
+	r->turn = item->turn;
+	r->part = item->part;
+	r->prompt_tok = item->prompt_tok;
+	r->want_output_tok = item->output_tok;
+	if (!warmup && item->due_ns != REC_NONE)
+		r->due_ns = m->made[cell].begin_ns + item->due_ns;
+}
+
+static inline void maker_share(struct json_out *o, const char *key, double v)
+{
+	if (v >= 0)
+		jo_num(o, key, v);
+	else
+		jo_null(o, key);
+}
+
+static inline void maker_answer(struct maker *m, size_t cell, const struct record *r, bool canary,
+                                const char *text)
+{
+	char nonce[CANARY_NONCE_BYTES], right[200];
+	struct surface f;
+	struct json_out o;
+	const char *answer = canary_question_of(r->k)->answer;
+	canary_nonce(nonce, r->cell, "load", r->k, m->cells[cell].wl->arrival.seed);
+	snprintf(right, sizeof(right), "%s, and the answer is %s. So much for this one.", nonce, answer);
+	if (!text)
+		text = canary ? right : "The first of them came in late, the next one did not come at all.";
+	int rc = surface_measure(&f, text, strlen(text), 0);
+	assert(rc == 0);
+	(void)rc;
+	size_t at = 0;
+	bool keep = canary || canary_find(text, strlen(text), &at);
+	jo_init(&o, &m->file[MF_ANSWERS], 0);
+	jo_obj(&o, NULL);
+	jo_u64(&o, "i", r->i);
+	jo_str(&o, "cell", r->cell);
+	jo_u64(&o, "k", r->k);
+	jo_u64(&o, "chars", f.chars);
+	jo_u64(&o, "distinct", f.distinct);
+	jo_u64(&o, "max_run", f.max_run);
+	maker_share(&o, "zlib_share", f.zlib_ratio);
+	maker_share(&o, "rep4_share", f.rep4);
+	maker_share(&o, "foreign_share", f.letters ? (double)f.foreign_letters / (double)f.letters : -1);
+	jo_u64(&o, "special", f.special[0] != '\0');
+	jo_str(&o, "nonce", canary ? nonce : NULL);
+	jo_str(&o, "expected", canary ? answer : NULL);
+	jo_str(&o, "text", keep ? text : NULL);
+	jo_end(&o);
+	buf_addc(&m->file[MF_ANSWERS], '\n');
+}
+
+static inline void maker_page(struct maker *m, const char *cell, const char *when, const char *page)
+{
+	struct json_out o;
+	jo_init(&o, &m->file[MF_METRICS], 0);
+	jo_obj(&o, NULL);
+	jo_u64(&o, "t_ns", m->t_ns);
+	jo_str(&o, "cell", cell);
+	jo_str(&o, "when", when);
+	if (page)
+		jo_u64(&o, "status", 200);
+	else
+		jo_null(&o, "status");
+	jo_str(&o, "page", page);
+	jo_end(&o);
+	buf_addc(&m->file[MF_METRICS], '\n');
+}
+
+/* A closed loop by time: what was made; else all that is planned. */
+static inline void maker_schedule(struct maker *m)
+{
+	for (size_t i = 0; i < m->n_cells; i++)
+		for (int warmup = 1; warmup >= 0; warmup--) {
+			struct sched *s;
+			struct sched_item item;
+			struct err err;
+			if (!m->made[i].n[warmup] || sched_make(&s, &m->cells[i], NULL, warmup, &err))
+				continue;
+			uint64_t n = sched_count(s) == UINT64_MAX ? m->made[i].n[warmup] : sched_count(s);
+			for (uint64_t k = 0; k < n && sched_item_at(s, k, &item); k++) {
+				sched_line(&m->file[MF_SCHEDULE], m->cells[i].id, warmup ? "warmup" : "load",
+				           &item);
+				buf_addc(&m->file[MF_SCHEDULE], '\n');
+			}
+			sched_free(s);
+		}
+}
+
 static inline void maker_request(struct maker *m, const char *cell, enum rec_kind kind,
                                  const struct made_request *q)
 {
 	struct record r;
+	struct sched_item item = { 0 };
+	size_t c = maker_find_cell(m, cell);
 	record_init(&r);
 	r.i = m->n_records++;
 	snprintf(r.cell, sizeof(r.cell), "%s", cell);
 	r.kind = kind;
 	r.start = 1;
 	r.slot = 0;
-	r.due_ns = m->t_ns;
-	r.sent_ns = r.due_ns + q->lag_ns;
+	r.k = 0;
+	r.due_ns = q->free_ns ? q->free_ns : m->t_ns;
 	r.prompt_tok = 32;
 	r.want_output_tok = 16;
+	if (kind == REC_LOAD || kind == REC_WARMUP)
+		maker_planned(m, c, q, &r, &item);
+	r.attempts = q->attempts ? q->attempts : 1;
+	r.first_sent_ns = r.due_ns + q->lag_ns;
+	r.sent_ns = r.first_sent_ns + (r.attempts - 1) * MAKER_MS;
 	r.outcome = q->outcome;
 	r.tok_off = m->file[MF_TOKENS].len;
 	r.tok_n = r.tok_bytes = r.bytes = r.reads = r.max_events_per_read = 0;
@@ -259,20 +449,29 @@ static inline void maker_request(struct maker *m, const char *cell, enum rec_kin
 	r.http = q->outcome == OUTCOME_HTTP_STATUS ? 503 : 200;
 	r.end_ns = r.sent_ns + q->ttft_ns;
 	if (q->outcome == OUTCOME_OK || q->outcome == OUTCOME_TRUNCATED || q->outcome == OUTCOME_STALLED) {
-		r.first_token_ns = r.due_ns + (q->ttft_ns > q->lag_ns ? q->ttft_ns : q->lag_ns);
+		r.first_token_ns = r.sent_ns + (q->ttft_ns > q->lag_ns ? q->ttft_ns - q->lag_ns : 0);
 		r.first_byte_ns = r.first_content_ns = r.first_token_ns;
 		maker_tokens(m, &r, q);
 		r.max_events_per_read = 1;
+		r.reads = q->reads ? q->reads : r.tok_n;
+		r.text_chars = 60;
 		r.bytes = r.tok_n * 200;
 		r.end_ns = r.last_token_ns + MAKER_MS;
 	}
 	if (q->outcome == OUTCOME_OK) {
 		snprintf(r.finish, sizeof(r.finish), "length");
-		r.usage_prompt_tok = q->usage_output_tok == REC_NONE ? REC_NONE : 32;
-		r.usage_output_tok = q->usage_output_tok ? q->usage_output_tok : q->out_tok;
+		uint64_t prompt_tok = r.prompt_tok != REC_NONE ? r.prompt_tok : 80;
+		r.usage_prompt_tok = q->usage_output_tok == REC_NONE ? REC_NONE : prompt_tok;
+		r.usage_output_tok = q->usage_output_tok ? q->usage_output_tok
+		                     : q->out_tok        ? q->out_tok
+		                                         : r.want_output_tok;
+		r.usage_cached_tok = q->cached_tok ? q->cached_tok : REC_NONE;
+		if (kind == REC_LOAD && c < m->n_cells)
+			maker_answer(m, c, &r, item.canary, q->text);
 	}
 	record_write(&m->file[MF_REQUESTS], &r);
-	m->t_ns = r.end_ns;
+	m->last_end_ns = r.end_ns;
+	m->t_ns = r.end_ns > m->t_ns ? r.end_ns : m->t_ns;
 }
 
 static inline void maker_control(struct maker *m, const char *id, const char *round, const char *text)

@@ -6,7 +6,8 @@ import pathlib
 import subprocess
 import sys
 
-PROSE = {"rule", "rules", "must_not", "note", "scope", "error_says", "limits", "reason", "warning"}
+PROSE = {"rule", "rules", "must_not", "note", "notes", "scope", "error_says", "limits", "reason", "warning",
+         "formula", "tolerance", "tensor_parallel", "check", "reference_library"}
 
 
 def is_prose(key):
@@ -20,7 +21,9 @@ def differences(want, got, at, out):
             out.append(f"{at or '(top)'}: want an object, got {got!r}")
             return
         for key, value in want.items():
-            if is_prose(key):
+            if key.startswith("wrong_value_seen"):  # a misreading: no value beside it may be this
+                out.extend(f"{at}.{k}: is the wrong value {value!r}" for k, v in got.items() if v == value)
+            elif is_prose(key):
                 if key in ("reason", "warning") and not got.get(key):
                     out.append(f"{at}.{key}: is missing")
             elif key not in got:
@@ -36,6 +39,9 @@ def differences(want, got, at, out):
     elif isinstance(want, str) and at.endswith(".status") and " if " in want and got != want:
         if got not in (want.split(" if ")[0], want.split("else ")[-1]):
             out.append(f"{at}: want {want!r}, got {got!r}")
+    elif want == "either" and at.endswith(".status"):
+        if got not in ("ok", "error"):
+            out.append(f"{at}: want ok or error, got {got!r}")
     elif isinstance(want, bool) or want is None or isinstance(want, str):
         if type(want) is not type(got) or want != got:
             out.append(f"{at}: want {want!r}, got {got!r}")

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kind bench-metrics. A .jsonl holds one request a line, either with all its token times ("token_event_ms")
- * or with usage and a tokenizer's count ("retokenised"); a .prom is a metrics page. */
+ * or with usage and a tokenizer's count ("retokenised"); a .prom is a metrics page, a .log an engine's
+ * start-up log. */
 #include "readcase.h"
 
+#include "model/engine_log.h"
 #include "model/metrics_calc.h"
 #include "model/prom.h"
 #include "model/record.h"
@@ -11,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LINES_MAX = 10000, TIMES_MAX = 100000 };
+enum { SECTIONS_MAX = 1000, LINES_MAX = 10000, TIMES_MAX = 100000 };
 
 static uint64_t ns_of_ms(double ms)
 {
@@ -271,18 +273,75 @@ static void put_page(struct json_out *o, const struct buf *text)
 	prom_done(&page);
 }
 
+/* --- a start-up log --------------------------------------------------------------------------------------
+ */
+
+static void put_count(struct json_out *o, const char *key, uint64_t n)
+{
+	if (n == ENGINE_LOG_NONE)
+		jo_null(o, key);
+	else
+		jo_u64(o, key, n);
+}
+
+static void put_tokens_from(struct json_out *o, const struct engine_log_kv *kv)
+{
+	auto_free char *blocks = str_fmt("blocks x block size %llu", (unsigned long long)kv->block_tok);
+	const char *words[] = { NULL, "told", blocks, "blocks x block size 16 (the default; say so)" };
+	jo_str(o, "tokens_from", words[kv->tokens_from]);
+}
+
+static void put_section(struct json_out *o, const struct engine_log_kv *kv)
+{
+	jo_obj(o, NULL);
+	put_count(o, "gpu_blocks", kv->gpu_blocks);
+	put_count(o, "block_size", kv->block_tok);
+	put_count(o, "tokens", kv->tokens);
+	put_tokens_from(o, kv);
+	put_count(o, "max_len", kv->max_len_tok);
+	jo_num(o, "concurrency", kv->concurrency);
+	jo_num(o, "available_gib", kv->available_gib);
+	jo_num(o, "bytes_per_token", round(kv->bytes_per_tok * 10) / 10);
+	jo_str(o, "matches_model", kv->matches_model[0] ? kv->matches_model : NULL);
+	put_count(o, "tokens_by_concurrency", kv->tokens_by_concurrency);
+	put_count(o, "capacity_tokens", kv->capacity_tok);
+	if (kv->consistent == LOG_AGREE_UNKNOWN)
+		jo_null(o, "consistent");
+	else
+		jo_bool(o, "consistent", kv->consistent == LOG_AGREE_YES);
+	jo_end(o);
+}
+
+static int put_log(struct json_out *o, const struct buf *text, struct err *err)
+{
+	auto_free struct engine_log_kv *list = calloc(SECTIONS_MAX, sizeof(*list));
+	if (!list)
+		return err_set(err, ERR_ENV, "no memory");
+	size_t n = engine_log_kv_read(list, SECTIONS_MAX, text->p, text->len);
+	jo_arr(o, "sections");
+	for (size_t i = 0; i < n && i < SECTIONS_MAX; i++)
+		put_section(o, &list[i]);
+	jo_end_arr(o);
+	return 0;
+}
+
 int read_bench_metrics_kind(const struct case_dir *c, struct json_out *o, struct err *err)
 {
 	for (size_t i = 0; i < c->n_inputs; i++) {
 		const struct case_input *in = &c->inputs[i];
 		auto_buf text = BUF_INIT(CASE_FILE_BYTES_MAX);
+		int rc = 0;
 		if (case_read_file(&text, c, in, err))
 			return -1;
 		if (!strcmp(in->ext, "prom"))
 			put_page(o, &text);
+		else if (!strcmp(in->ext, "log"))
+			rc = put_log(o, &text, err);
 		else if (strcmp(in->ext, "jsonl"))
-			return err_set(err, ERR_PLAN, "%s: no reader for this file", in->file);
-		else if (text.p && put_requests(o, &text, in->file, err))
+			rc = err_set(err, ERR_PLAN, "%s: no reader for this file", in->file);
+		else if (text.p)
+			rc = put_requests(o, &text, in->file, err);
+		if (rc)
 			return -1;
 	}
 	return 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recorded streams: .sse is a body after transfer decoding, with the reads that brought it in .reads.json;
- * .http is what came over the connection. Both go through the product's answer; an .sse body is read three
- * times (by its reads, whole, byte by byte), and all three must say the same. */
+/* Recorded answers: .sse and .ndjson (or .jsonl) are the body of a stream after transfer decoding, .json that
+ * of an answer that is not streamed, with the reads that brought it in .reads.json; .http is what came over
+ * the connection. All go through the product's answer; a body is read three times (by its reads, whole, byte
+ * by byte), and all three must say the same. */
 #include "stream_out.h"
 
 #include "load/scan.h"
@@ -111,7 +112,9 @@ static bool same(const struct reading *a, const struct reading *b)
 	return a->rec.outcome == b->rec.outcome && a->rec.tok_n == b->rec.tok_n &&
 	       strcmp(a->rec.finish, b->rec.finish) == 0 && strcmp(a->rec.detail, b->rec.detail) == 0 &&
 	       a->rec.warnings == b->rec.warnings && a->ans.sse.n_events == b->ans.sse.n_events &&
-	       a->ans.sse.n_comments == b->ans.sse.n_comments;
+	       a->ans.sse.n_comments == b->ans.sse.n_comments &&
+	       a->ans.lines.n_lines == b->ans.lines.n_lines &&
+	       a->rec.usage_output_tok == b->rec.usage_output_tok;
 }
 
 static void put_body(struct json_out *o, const struct buf *body, const struct reads *reads)
@@ -125,11 +128,11 @@ static void put_body(struct json_out *o, const struct buf *body, const struct re
 }
 
 static int read_body(struct json_out *o, const struct buf *body, const struct reads *reads, bool timed,
-                     struct err *err)
+                     bool whole, struct err *err)
 {
 	struct reading by[3];
 	for (int i = 0; i < 3; i++) {
-		reading_init(&by[i], reading_proto(body->p, body->len));
+		reading_init_whole(&by[i], reading_proto(body->p, body->len), whole);
 		feed(&by[i], body, reads, (enum cut)i);
 	}
 	int rc = same(&by[BY_READS], &by[WHOLE]) && same(&by[WHOLE], &by[BY_BYTES])
@@ -144,8 +147,8 @@ static int read_body(struct json_out *o, const struct buf *body, const struct re
 	return rc;
 }
 
-static int read_sse(const struct case_dir *c, const struct case_input *in, struct json_out *o,
-                    struct err *err)
+static int read_recorded(const struct case_dir *c, const struct case_input *in, struct json_out *o,
+                         struct err *err)
 {
 	auto_buf body = BUF_INIT(CASE_FILE_BYTES_MAX), text = BUF_INIT(CASE_FILE_BYTES_MAX);
 	auto_free char *name = str_fmt("%s%sreads", in->name, in->name[0] ? "." : "");
@@ -160,30 +163,38 @@ static int read_sse(const struct case_dir *c, const struct case_input *in, struc
 		free_reads(&reads);
 		return -1;
 	}
-	int rc = read_body(o, &body, times ? &reads : &one, times != NULL, err);
+	int rc = read_body(o, &body, times ? &reads : &one, times != NULL, strcmp(in->ext, "json") == 0, err);
 	free_reads(&reads);
 	return rc;
+}
+
+static bool is_body(const struct case_input *in)
+{
+	size_t n = strlen(in->name);
+	bool reads = n >= 5 && strcmp(in->name + n - 5, "reads") == 0;
+	return strcmp(in->ext, "sse") == 0 || strcmp(in->ext, "ndjson") == 0 ||
+	       strcmp(in->ext, "jsonl") == 0 || (strcmp(in->ext, "json") == 0 && !reads);
 }
 
 int read_stream_kind(const struct case_dir *c, struct json_out *o, struct err *err)
 {
 	size_t n = 0;
-	jo_u64(o, "http_status_of_all", 200); /* an .sse file is the body of a 200 */
+	jo_u64(o, "http_status_of_all", 200); /* a body is that of a 200 */
 	for (size_t i = 0; i < c->n_inputs; i++) {
 		const struct case_input *in = &c->inputs[i];
-		bool sse = strcmp(in->ext, "sse") == 0, http = strcmp(in->ext, "http") == 0;
-		if (!sse && !http)
+		bool body = is_body(in), http = strcmp(in->ext, "http") == 0;
+		if (!body && !http)
 			continue;
 		n++;
 		if (in->name[0])
 			jo_obj(o, in->name);
-		int rc = sse ? read_sse(c, in, o, err) : read_http(c, in, o, err);
+		int rc = body ? read_recorded(c, in, o, err) : read_http(c, in, o, err);
 		if (rc < 0)
 			return -1;
 		if (in->name[0])
 			jo_end(o);
 	}
 	if (n == 0)
-		return err_set(err, ERR_PLAN, "no .sse or .http input");
+		return err_set(err, ERR_PLAN, "no .sse, .ndjson, .json or .http input");
 	return 0;
 }

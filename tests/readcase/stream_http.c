@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recorded connections: the product's own transfer (its libcurl options and callbacks) against a
- * listening socket of our own that sends the recorded bytes, in the pieces in which a server would have
- * flushed them. A second response is only sent when a second request has come over the same connection. */
+/* Recorded connections: the product's own transfer against a listening socket of our own that sends the
+ * recorded bytes, in the pieces in which a server would have flushed them. A second response is only sent
+ * when a second request has come over the same connection. Everything is done twice, over the plain path and
+ * over libcurl, and both must say the same. */
 #include "stream_out.h"
 
 #include "base/clock.h"
@@ -17,27 +18,30 @@
 #define RESPONSES_MAX 8
 #define WAIT_MS 20
 #define LONGEST_NS (20 * NS_PER_S)
+#define TRAILERS_MAX 16
 
 struct response { /* [from, to) of the file; ends of the pieces to send */
 	size_t from, n_pieces, piece_end[PIECES_MAX];
 	bool whole; /* the file holds its end */
 };
 
+struct trailer {
+	char name[64], value[256];
+};
+
 struct connection {
 	struct load ld;
 	struct load_spec spec;
+	struct transfer_tap tap;
 	struct reading reading; /* the first response */
 	struct slot *slot;
 	struct buf body, second;
-	struct json_out *o;
 	char url[64];
 	int listener, theirs; /* only one connection is ever taken */
-	bool closed;
+	bool closed, flushed;
 	uint64_t n_done, n_http;
-	char encoding[32];
-	struct {
-		char name[64], value[256];
-	} trailers[16];
+	enum http1_coding coding;
+	struct trailer trailers[TRAILERS_MAX];
 	size_t n_trailers;
 };
 
@@ -128,23 +132,27 @@ static size_t split_file(struct response *r, const struct buf *file)
 
 /* --- the product's end --------------------------------------------------------------------------------- */
 
-static size_t on_body(char *bytes, size_t size, size_t n, void *ctx)
+static void on_body(void *ctx, const char *bytes, size_t len)
 {
 	struct connection *c = ctx;
-	buf_add(c->n_done ? &c->second : &c->body, bytes, size * n);
-	return transfer_body(bytes, size, n, c->slot);
+	buf_add(c->n_done ? &c->second : &c->body, bytes, len);
 }
 
-static void keep_headers(struct connection *c, CURL *easy)
+static void on_trailer(void *ctx, const char *line, size_t len)
 {
-	struct curl_header *h = NULL;
-	if (curl_easy_header(easy, "Content-Encoding", 0, CURLH_HEADER, -1, &h) == CURLHE_OK)
-		snprintf(c->encoding, sizeof c->encoding, "%s", h->value);
-	h = NULL;
-	while ((h = curl_easy_nextheader(easy, CURLH_TRAILER, -1, h)) && c->n_trailers < 16) {
-		snprintf(c->trailers[c->n_trailers].name, 64, "%s", h->name);
-		snprintf(c->trailers[c->n_trailers++].value, 256, "%s", h->value);
-	}
+	struct connection *c = ctx;
+	struct trailer *t = &c->trailers[c->n_trailers];
+	const char *colon = memchr(line, ':', len);
+	if (!colon || c->n_trailers == TRAILERS_MAX)
+		return;
+	const char *v = colon + 1, *end = line + len;
+	while (v < end && (*v == ' ' || *v == '\t'))
+		v++;
+	while (end > v && strchr(" \t\r\n", end[-1]))
+		end--;
+	snprintf(t->name, sizeof t->name, "%.*s", (int)(colon - line), line);
+	snprintf(t->value, sizeof t->value, "%.*s", (int)(end - v), v);
+	c->n_trailers++;
 }
 
 static void on_finished(struct load *ld, struct slot *s)
@@ -152,12 +160,12 @@ static void on_finished(struct load *ld, struct slot *s)
 	struct connection *c = (struct connection *)(void *)ld;
 	if (c->n_done++ == 0) {
 		c->reading.rec = s->rec;
-		keep_headers(c, s->easy);
+		c->coding = s->http.head.coding;
 	}
 	c->n_http += s->rec.http != 0;
 }
 
-/* Lets libcurl take what is there. False when nothing came for a while. */
+/* Lets the transfer take what is there. False when nothing came for a while. */
 static bool pump(struct connection *c, int wait_ms)
 {
 	struct epoll_event ev[8];
@@ -188,11 +196,10 @@ static void send_bytes(struct connection *c, const char *p, size_t len)
 	}
 }
 
-/* True when each piece brought text of its own, until all of it was there. */
-static bool serve(struct connection *c, const struct response *r, const char *file)
+/* Notes whether each piece brought text of its own, until all of it was there. */
+static void serve(struct connection *c, const struct response *r, const char *file)
 {
 	size_t at = r->from, before = 0, empty = 0;
-	bool flushed = true;
 	uint64_t done = c->n_done, until = clock_now_ns() + LONGEST_NS;
 	for (size_t i = 0; i < r->n_pieces && c->n_done == done; i++) {
 		send_bytes(c, file + at, r->piece_end[i] - at);
@@ -200,7 +207,7 @@ static bool serve(struct connection *c, const struct response *r, const char *fi
 		while (pump(c, WAIT_MS))
 			;
 		if (c->body.len > before && empty)
-			flushed = false;
+			c->flushed = false;
 		empty = c->body.len > before ? 0 : empty + 1;
 		before = c->body.len;
 	}
@@ -210,7 +217,6 @@ static bool serve(struct connection *c, const struct response *r, const char *fi
 	}
 	while (c->n_done == done && clock_now_ns() < until)
 		pump(c, WAIT_MS);
-	return flushed;
 }
 
 static int listen_somewhere(struct connection *c)
@@ -226,12 +232,16 @@ static int listen_somewhere(struct connection *c)
 	return 0;
 }
 
-static int open_connection(struct connection *c, const struct buf *file, struct err *err)
+static int open_connection(struct connection *c, const struct buf *file, bool libcurl, struct err *err)
 {
 	if (listen_somewhere(c) < 0)
 		return err_set(err, ERR_ENV, "no listening socket on 127.0.0.1");
 	c->spec = (struct load_spec){
-		.url = c->url, .cell_id = "case", .start = 1, .proto = reading_proto(file->p, file->len)
+		.url = c->url,
+		.cell_id = "case",
+		.start = 1,
+		.proto = reading_proto(file->p, file->len),
+		.use_libcurl = libcurl,
 	};
 	c->ld.spec = &c->spec;
 	c->ld.max_slots = 1;
@@ -244,8 +254,8 @@ static int open_connection(struct connection *c, const struct buf *file, struct 
 	    !(c->slot = slot_new(&c->ld)))
 		return err_set(err, ERR_ENV, "no memory");
 	c->ld.slots[c->ld.n_slots++] = c->slot;
-	curl_easy_setopt(c->slot->easy, CURLOPT_WRITEFUNCTION, on_body);
-	curl_easy_setopt(c->slot->easy, CURLOPT_WRITEDATA, c);
+	c->tap = (struct transfer_tap){ on_body, on_trailer, c };
+	c->slot->tap = &c->tap;
 	return 0;
 }
 
@@ -277,8 +287,10 @@ static void reread(struct connection *c)
 	memcpy(c->reading.rec.detail, transfer.detail, sizeof transfer.detail);
 }
 
-static void put_connection(struct connection *c, struct json_out *o, bool flushed)
+static void put_connection(const struct connection *c, struct json_out *o)
 {
+	static const char *const codings[] = { NULL, "gzip", "deflate", "br" };
+	const char *coding = codings[c->coding];
 	const char *body = c->body.p ? c->body.p : "";
 	reading_put(o, &c->reading, false);
 	jo_i64(o, "http_status", c->reading.rec.http);
@@ -287,10 +299,10 @@ static void put_connection(struct connection *c, struct json_out *o, bool flushe
 	jo_u64(o, "body_bytes_received", c->body.len);
 	put_sha256(o, "body_sha256", body, c->body.len);
 	jo_strn(o, "second_body", c->second.p ? c->second.p : "", c->second.len);
-	jo_bool(o, "events_available_after_each_chunk", flushed);
-	jo_str(o, "content_encoding", c->encoding[0] ? c->encoding : NULL);
-	if (c->encoding[0] && !c->reading.rec.detail[0]) {
-		auto_free char *why = str_fmt("content encoding %s undone", c->encoding);
+	jo_bool(o, "events_available_after_each_chunk", c->flushed);
+	jo_str(o, "content_encoding", coding);
+	if (coding && !c->reading.rec.detail[0]) {
+		auto_free char *why = str_fmt("content encoding %s undone", coding);
 		jo_str(o, "reason", why);
 	}
 	jo_obj(o, "trailers");
@@ -300,45 +312,95 @@ static void put_connection(struct connection *c, struct json_out *o, bool flushe
 }
 
 static int run_connection(struct connection *c, const struct buf *file, const struct response *r, size_t n,
-                          struct json_out *o, struct err *err)
+                          struct err *err)
 {
-	static const struct load_request rq = { "{}", 2, 0, 0 };
-	bool flushed = true;
+	static const struct load_request rq = {
+		.body = "{}", .body_len = 2, .conv = REC_NONE, .turn = REC_NONE, .part = REC_NONE
+	};
+	c->flushed = true;
 	for (size_t i = 0; i < n && !c->closed; i++) {
 		slot_send(c->slot, &rq, clock_now_ns());
 		for (int k = 0; k < 3; k++)
 			pump(c, WAIT_MS);
 		if (c->ld.n_busy == 0)
 			break; /* the connection could not be used again */
-		flushed &= serve(c, &r[i], file->p);
+		serve(c, &r[i], file->p);
 	}
 	if (c->ld.n_busy)
 		return err_set(err, ERR_BUG, "the transfer does not end");
 	reread(c);
-	put_connection(c, o, flushed);
+	return 0;
+}
+
+static void init_connection(struct connection *c)
+{
+	memset(c, 0, sizeof *c);
+	c->listener = c->theirs = c->ld.epfd = -1;
+	buf_init(&c->body, CASE_FILE_BYTES_MAX);
+	buf_init(&c->second, CASE_FILE_BYTES_MAX);
+}
+
+static bool same_bytes(const struct buf *a, const struct buf *b)
+{
+	return a->len == b->len && (a->len == 0 || memcmp(a->p, b->p, a->len) == 0);
+}
+
+/* What both paths must agree on; of the reason, the words before its first colon. */
+static const char *difference(const struct connection *a, const struct connection *b)
+{
+	const struct record *x = &a->reading.rec, *y = &b->reading.rec;
+	if (x->outcome != y->outcome || x->http != y->http)
+		return "outcome or status";
+	if (!same_bytes(&a->body, &b->body) || !same_bytes(&a->second, &b->second) || x->bytes != y->bytes)
+		return "body";
+	if (x->tok_n != y->tok_n || strcmp(x->finish, y->finish) != 0 || x->warnings != y->warnings)
+		return "tokens, finish reason or warnings";
+	size_t n = strcspn(x->detail, ":");
+	if (x->outcome != OUTCOME_CORRUPT &&
+	    (n != strcspn(y->detail, ":") || strncmp(x->detail, y->detail, n) != 0))
+		return "reason";
+	if (a->n_http != b->n_http || a->coding != b->coding || a->flushed != b->flushed)
+		return "responses, coding or flush";
+	if (a->n_trailers != b->n_trailers || memcmp(a->trailers, b->trailers, sizeof a->trailers) != 0)
+		return "trailers";
+	return NULL;
+}
+
+static int run_both(struct connection c[2], struct json_out *o, const struct case_dir *cd,
+                    const struct case_input *in, struct err *err)
+{
+	auto_buf file = BUF_INIT(CASE_FILE_BYTES_MAX);
+	auto_free struct response *r = calloc(RESPONSES_MAX, sizeof *r);
+	if (!r || buf_adds(&file, "") < 0)
+		return err_set(err, ERR_ENV, "no memory");
+	if (case_read_file(&file, cd, in, err) < 0)
+		return -1;
+	size_t n = split_file(r, &file);
+	for (int i = 0; i < 2; i++) {
+		if (open_connection(&c[i], &file, i == 1, err) < 0 ||
+		    run_connection(&c[i], &file, r, n, err) < 0)
+			return -1;
+	}
+	const char *what = difference(&c[0], &c[1]);
+	if (what)
+		return err_set(err, ERR_BUG,
+		               "the plain path and libcurl's do not agree: %s (%s: %s / %s: %s)", what,
+		               outcome_words[c[0].reading.rec.outcome], c[0].reading.rec.detail,
+		               outcome_words[c[1].reading.rec.outcome], c[1].reading.rec.detail);
+	put_connection(&c[0], o);
 	return 0;
 }
 
 int read_http(const struct case_dir *cd, const struct case_input *in, struct json_out *o, struct err *err)
 {
-	auto_buf file = BUF_INIT(CASE_FILE_BYTES_MAX);
-	struct response *r = calloc(RESPONSES_MAX, sizeof *r);
-	struct connection *c = calloc(1, sizeof *c);
-	int rc = -1;
-	if (!r || !c || buf_adds(&file, "") < 0) {
-		err_set(err, ERR_ENV, "no memory");
-	} else {
-		c->listener = c->theirs = c->ld.epfd = -1;
-		buf_init(&c->body, CASE_FILE_BYTES_MAX);
-		buf_init(&c->second, CASE_FILE_BYTES_MAX);
-		rc = case_read_file(&file, cd, in, err);
-		if (rc == 0)
-			rc = open_connection(c, &file, err);
-		if (rc == 0)
-			rc = run_connection(c, &file, r, split_file(r, &file), o, err);
-		close_connection(c);
-	}
+	struct connection *c = calloc(2, sizeof *c);
+	if (!c)
+		return err_set(err, ERR_ENV, "no memory");
+	init_connection(&c[0]);
+	init_connection(&c[1]);
+	int rc = run_both(c, o, cd, in, err);
+	close_connection(&c[0]);
+	close_connection(&c[1]);
 	free(c);
-	free(r);
 	return rc;
 }

@@ -24,8 +24,14 @@ static void on_event(void *ctx, const struct sse_event *ev, uint64_t now_ns, boo
 
 void reading_init(struct reading *r, const struct proto *proto)
 {
+	reading_init_whole(r, proto, false);
+}
+
+void reading_init_whole(struct reading *r, const struct proto *proto, bool whole)
+{
 	memset(r, 0, sizeof *r);
 	answer_init(&r->ans, proto, NULL);
+	r->ans.whole = whole;
 	r->ans.on_event = on_event;
 	r->ans.on_event_ctx = r;
 	r->first_event_read = REC_NONE;
@@ -54,13 +60,32 @@ static bool holds(const char *bytes, size_t len, const char *word)
 	return memmem(bytes, len, word, strlen(word)) != NULL;
 }
 
+static bool is_lines(const char *bytes, size_t len)
+{
+	while (len && strchr(" \t\r\n", *bytes) && *bytes) {
+		bytes++;
+		len--;
+	}
+	return len && *bytes == '{' && (holds(bytes, len, "\"done\"") || holds(bytes, len, "\"error\""));
+}
+
 const struct proto *reading_proto(const char *bytes, size_t len)
 {
-	static const struct proto openai = { .wire = WIRE_OPENAI_CHAT, .path = "/", .needs_done = true };
-	static const struct proto native = { .wire = WIRE_LLAMACPP, .path = "/" };
-	bool is_native = !holds(bytes, len, "\"choices\"") && !holds(bytes, len, "[DONE]") &&
-	                 holds(bytes, len, "\"content\"") && holds(bytes, len, "\"stop\"");
-	return is_native ? &native : &openai;
+	enum api api = API_CHAT;
+	if (holds(bytes, len, "\"choices\""))
+		api = API_CHAT;
+	else if (is_lines(bytes, len) || holds(bytes, len, "application/x-ndjson"))
+		api = API_OLLAMA;
+	else if (holds(bytes, len, "\"meta_info\""))
+		api = API_SGLANG;
+	else if (holds(bytes, len, "\"text_output\""))
+		api = API_TRITON;
+	else if (holds(bytes, len, "\"generated_text\"") || holds(bytes, len, "\"error_type\""))
+		api = API_TGI;
+	else if (!holds(bytes, len, "[DONE]") && holds(bytes, len, "\"content\"") &&
+	         holds(bytes, len, "\"stop\""))
+		api = API_LLAMACPP;
+	return proto_of(ENGINE_ATTACH, api);
 }
 
 void put_hex(struct json_out *o, const char *key, const char *bytes, size_t len)
@@ -163,7 +188,8 @@ static void put_stream(struct json_out *o, const struct reading *r)
 	if (r->events.len)
 		jo_raw(o, NULL, r->events.p, r->events.len);
 	jo_end_arr(o);
-	jo_u64(o, "n_events", s->n_events);
+	jo_u64(o, "n_events", s->n_events + r->ans.lines.n_lines);
+	jo_u64(o, "blank_lines", r->ans.lines.n_blank);
 	put_count(o, "event_one_known_at_read", r->first_event_read);
 	jo_u64(o, "comments", s->n_comments);
 	jo_u64(o, "empty_data_events", s->n_empty_events);
@@ -176,6 +202,7 @@ static void put_stream(struct json_out *o, const struct reading *r)
 	jo_u64(o, "duplicate_keys", w->n_duplicate_keys);
 	jo_u64(o, "events_after_done", w->n_after_done);
 	jo_u64(o, "other_choice_deltas", w->n_other_choice);
+	jo_u64(o, "text_rewrites", w->n_rewrites);
 	jo_u64(o, "pairs_joined_over_deltas", w->n_joined_halves);
 	jo_u64(o, "lone_halves_replaced", w->n_lone_halves);
 }

@@ -19,8 +19,10 @@ struct reading { /* one answer with everything kept that the product only counts
 };
 
 void reading_init(struct reading *r, const struct proto *proto);
+/* `whole`: an answer that is not streamed. */
+void reading_init_whole(struct reading *r, const struct proto *proto, bool whole);
 void reading_done(struct reading *r);
-/* The wire of a recorded stream: told by the engine in a real run, by the first events here. */
+/* The wire of a recorded stream: told by the engine in a real run, by the members of its events here. */
 const struct proto *reading_proto(const char *bytes, size_t len);
 /* `timed` = read times are known. Adds members to the open object. */
 void reading_put(struct json_out *o, const struct reading *r, bool timed);

@@ -22,8 +22,9 @@ static struct {
 } good = { .folder = "/tmp/test_tamper.XXXXXX", .bytes = BUF_INIT(BUNDLE_MAX) };
 
 static const char *const dir_files[] = {
-	"plan.json",       "plan.lock.json", "facts.json",    "events.jsonl", "requests.jsonl", "tokens.bin",
-	"telemetry.jsonl", "controls.jsonl", "prompts.jsonl", "engine.log",   "verdict.json",
+	"plan.json",    "plan.lock.json",  "facts.json",     "events.jsonl",         "requests.jsonl",
+	"tokens.bin",   "telemetry.jsonl", "controls.jsonl", "prompts.jsonl",        "engine.log",
+	"verdict.json", "schedule.jsonl",  "answers.jsonl",  "engine_metrics.jsonl",
 };
 
 static int make_good(void **state)

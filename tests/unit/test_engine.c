@@ -114,7 +114,8 @@ static void times_are_in_order_and_the_load_time_is_in_them(void **state)
 
 static void every_api_gets_its_first_completion(void **state)
 {
-	static const enum api apis[] = { API_CHAT, API_COMPLETIONS, API_LLAMACPP };
+	static const enum api apis[] = { API_CHAT,   API_COMPLETIONS, API_LLAMACPP, API_TGI,
+		                         API_OLLAMA, API_SGLANG,      API_TRITON };
 	for (size_t i = 0; i < ARRAY_LEN(apis); i++) {
 		struct fixture f;
 		struct engine_times t;
@@ -506,6 +507,36 @@ static void attached_server_is_asked_with_the_key_and_left_running(void **state)
 	engine_free(server);
 }
 
+static void attached_socket_file_is_a_server_like_any_other(void **state)
+{
+	char path[PATH_MAX], url[PATH_MAX + 16];
+	struct fixture f, attach;
+	struct engine_times t;
+	uint64_t n = 0;
+	struct err err = { 0 };
+	fixture_init(&f, "");
+	snprintf(path, sizeof(path), "%s/s", folder);
+	snprintf(url, sizeof(url), "unix://%s/", path);
+	const char *const argv[] = { scripted, "--unix", path, NULL };
+	const char *const envp[] = { NULL };
+	struct proc *server = NULL;
+	struct proc_spec spec = { .argv = argv, .envp = envp, .out_fd = log_fd, .die_with_parent = true };
+	assert_int_equal(proc_spawn(&server, &spec, &err), 0);
+	fixture_init(&attach, "");
+	attach.cand.engine = ENGINE_ATTACH;
+	attach.cand.launch = (struct plan_launch){ .kind = LAUNCH_ATTACH, .url = url };
+	attach.spec.ops = engine_find(ENGINE_ATTACH);
+	attach.spec.api = API_OLLAMA;
+	struct engine_run *r = start(&attach, &t);
+	assert_int_equal(attach.spec.ops->count_tokens(engine_http(r), API_OLLAMA, "a b c", &n, &err), 0);
+	assert_true(n > 3); /* with the template */
+	assert_int_equal(attach.spec.ops->count_tokens(engine_http(r), API_SGLANG, "a b c", &n, &err), 0);
+	assert_int_equal(n, 3);
+	engine_free(r);
+	proc_free(server);
+	unlink(path);
+}
+
 /* A server with vLLM's endpoints: no /apply-template, /tokenize by "prompt" or "messages". */
 static void serve_like_vllm(int listen_fd)
 {
@@ -645,6 +676,7 @@ int main(void)
 		cmocka_unit_test(count_is_that_of_usage),
 		cmocka_unit_test(identity_tells_model_slots_and_context),
 		cmocka_unit_test(attached_server_is_asked_with_the_key_and_left_running),
+		cmocka_unit_test(attached_socket_file_is_a_server_like_any_other),
 		cmocka_unit_test(attached_vllm_is_understood),
 		cmocka_unit_test(table_holds_what_runs_today),
 	};

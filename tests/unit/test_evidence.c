@@ -73,7 +73,7 @@ static void the_same_bytes_give_the_same_verdict_file(void **state)
 
 static void a_missing_file_is_told_and_never_accepted(void **state)
 {
-	for (int f = MF_LOCK; f < MF_N; f++) {
+	for (int f = MF_LOCK; f < MF_METRICS; f++) {
 		struct maker m;
 		make_run(&m, &good);
 		m.absent[f] = true;
@@ -104,7 +104,7 @@ static void without_a_plan_there_is_nothing_to_report_on(void **state)
 /* Every way of losing the end of a file: at each of 61 places, and right before the last newline. */
 static void a_file_cut_anywhere_is_told_and_never_accepted(void **state)
 {
-	for (int f = MF_LOCK; f < MF_N; f++) {
+	for (int f = MF_LOCK; f < MF_METRICS; f++) {
 		for (unsigned k = 0; k <= 61; k++) {
 			struct maker m;
 			make_run(&m, &good);
@@ -201,6 +201,36 @@ static const struct {
 	  "not the record of this control" },
 	{ "a_control_we_do_not_know", MF_CONTROLS, "\"france\"", "\"frence\"", 0, "no control frence" },
 	{ "a_reading_without_a_value", MF_TELEMETRY, "\"value\":", "\"valeu\":", 0, "number or null" },
+	{ "no_attempt", MF_REQUESTS, "\"attempts\":1", "\"attempts\":0", 9, "attempts that the plan" },
+	{ "more_attempts_than_the_plan_allows", MF_REQUESTS, "\"attempts\":1", "\"attempts\":2", 9,
+	  "attempts that the plan" },
+	{ "first_sent_before_due", MF_REQUESTS, "\"first_sent_ns\":3", "\"first_sent_ns\":2", 0,
+	  "inconsistent record" },
+	{ "a_turn_without_a_conversation", MF_REQUESTS, "\"turn\":null", "\"turn\":1", 9,
+	  "turn without conversation" },
+	{ "a_request_of_the_schedule_twice", MF_REQUESTS, "\"k\":7,", "\"k\":8,", 0, "stands twice" },
+	{ "a_request_the_schedule_has_not", MF_REQUESTS, "\"k\":7,", "\"k\":100,", 0,
+	  "not in schedule.jsonl" },
+	{ "another_output_length_than_planned", MF_REQUESTS, "\"want_output_tok\":16",
+	  "\"want_output_tok\":17", 9, "another output length" },
+	{ "a_changed_line_of_the_schedule", MF_SCHEDULE, "\"output_tok\":16", "\"output_tok\":17", 9,
+	  "not what the plan gives" },
+	{ "a_schedule_of_another_cell", MF_SCHEDULE, "16out/c1", "16out/c2", 9, "the plan has no load" },
+	{ "a_canary_that_was_not_planned", MF_SCHEDULE, "\"canary\":false", "\"canary\":true", 9,
+	  "not what the plan gives" },
+	{ "an_answer_of_no_request", MF_ANSWERS, "\"k\":7,", "\"k\":8,", 0, "no load record" },
+	{ "an_answer_that_was_not_counted", MF_ANSWERS, "\"chars\":65", "\"chars\":null", 9,
+	  "its text was not counted" },
+	{ "a_nonce_of_no_canary", MF_ANSWERS, "\"nonce\":null", "\"nonce\":\"PMKAAAAAAAAAAAAA\"", 9,
+	  "no canary of this number" },
+	{ "a_share_below_nothing", MF_ANSWERS, "\"foreign_share\":0", "\"foreign_share\":-1", 9,
+	  "want a share" },
+	{ "a_calibration_of_no_load", MF_EVENTS, "\"load\":\"c1\"", "\"load\":\"c7\"", 0,
+	  "no cell with the load" },
+	{ "a_calibration_twice", MF_EVENTS, "\"when\":\"after\"", "\"when\":\"before\"", 0, "told before" },
+	{ "a_calibration_at_no_time", MF_EVENTS, "\"when\":\"after\"", "\"when\":\"then\"", 0, "unknown" },
+	{ "soundness_without_a_start", MF_EVENTS, "\"start_ns\"", "\"begin_ns\"", 0,
+	  "want a whole number in" },
 	{ "a_lock_cut_to_nothing", MF_LOCK, "{", "[", 0, "plan.lock.json: cannot be read" },
 };
 
@@ -222,6 +252,99 @@ static void one_thing_changed_is_told_and_never_accepted(void **state)
 		maker_done(&m);
 	}
 	assert_int_equal(n_wrong, 0);
+}
+
+static const struct {
+	const char *name;
+	enum maker_file file;
+	const char *from, *to;
+	unsigned nth;
+	const char *says;
+} more_changes[] = {
+	{ "a_due_time_moved", MF_EVENTS, "\"start_ns\":", "\"start_ns\":1", 2, "another due time" },
+	{ "another_turn_than_planned", MF_REQUESTS, "\"conv\":5,\"turn\":1", "\"conv\":5,\"turn\":0", 0,
+	  "another conversation or turn" },
+	{ "another_part_than_planned", MF_REQUESTS, "\"turn\":1,\"part\":0", "\"turn\":1,\"part\":1", 2,
+	  "another part of the mix" },
+	{ "a_nonce_changed", MF_ANSWERS, "\"nonce\":\"PMK", "\"nonce\":\"QMK", 0, "not the nonce" },
+	{ "another_answer_expected", MF_ANSWERS, "\"expected\":\"", "\"expected\":\"x", 0,
+	  "not the answer expected" },
+	{ "a_page_twice", MF_METRICS, "\"when\":\"after\"", "\"when\":\"before\"", 0, "told before" },
+	{ "a_page_without_a_status", MF_METRICS, "\"status\":200", "\"status\":404", 0, "status 200" },
+	{ "a_page_of_no_cell", MF_METRICS, "2turns/c2", "2turns/c3", 0, "no time before a cell" },
+};
+
+static void one_thing_changed_about_the_load_is_told(void **state)
+{
+	static const struct made_run run = { .requests = 100, .criteria = P90, .n = 100, .more = true };
+	for (size_t i = 0; i < ARRAY_LEN(more_changes); i++) {
+		struct maker m;
+		make_run(&m, &run);
+		put(&m.file[more_changes[i].file], more_changes[i].from, more_changes[i].to,
+		    more_changes[i].nth);
+		struct judged got = judge(&m);
+		if (!got.n_missing || !strstr(got.json, more_changes[i].says))
+			fail_msg("%s: want \"%s\", got %zu: \"%s\"", more_changes[i].name,
+			         more_changes[i].says, got.n_missing, got.first);
+		free(got.json);
+		maker_done(&m);
+	}
+}
+
+/* The trace is not in the evidence: its lines are believed, and the rows held against them. */
+static void trace_run(struct maker *m, uint64_t due_step_ns)
+{
+	static const struct made_run run = {
+		.requests = 100,
+		.criteria = P90,
+		.n = 100,
+		.workloads_extra = ", {\"name\": \"replay\", \"class\": \"batch\", \"arrival\": {\"kind\": "
+				   "\"trace\", \"trace\": \"day.jsonl\"}, \"warmup_requests\": 0}"
+	};
+	struct made_request q = { .ttft_ns = MAKER_MS, .gap_ns = MAKER_MS, .out_tok = 16 };
+	make_run(m, &run);
+	size_t end = m->file[MF_EVENTS].len; /* before the end of the journal */
+	while (m->file[MF_EVENTS].p[end - 2] != '\n')
+		end--;
+	buf_clear(&m->file[MF_SCHEDULE]);
+	m->file[MF_EVENTS].len = end - 1;
+	m->seq--;
+	maker_schedule(m);
+	maker_calibration(m, "trace", "before", 1000, 1000);
+	maker_calibration(m, "trace", "after", 1000, 1000);
+	maker_cell_begin(m, "replay/trace", 0);
+	uint64_t begin_ns = m->t_ns;
+	for (uint64_t k = 0; k < 5; k++) {
+		buf_addf(&m->file[MF_SCHEDULE],
+		         "{\"cell\":\"replay/trace\",\"kind\":\"load\",\"k\":%" PRIu64 ",\"due_ns\":%" PRIu64
+		         ",\"prompt_tok\":32,\"output_tok\":16,\"conv\":null,\"turn\":null,\"part\":null,"
+		         "\"canary\":false}\n",
+		         k, k * due_step_ns);
+		q.free_ns = begin_ns + k * 100 * MAKER_MS;
+		maker_request(m, "replay/trace", REC_LOAD, &q);
+	}
+	made_whole_cell(m, "replay/trace", begin_ns, 5, 1);
+	struct json_out *o = maker_event(m, "run_end");
+	jo_str(o, "status", "complete");
+	maker_event_end(m);
+}
+
+static void a_trace_is_read_as_it_stands(void **state)
+{
+	struct maker m;
+	trace_run(&m, 100 * MAKER_MS);
+	struct judged got = judge(&m);
+	if (got.n_missing)
+		fail_msg("%s", got.first);
+	assert_non_null(strstr(got.json, "\"id\": \"replay/trace\""));
+	free(got.json);
+	maker_done(&m);
+	trace_run(&m, 99 * MAKER_MS);
+	got = judge(&m);
+	assert_int_equal(got.n_missing, 4);
+	assert_non_null(strstr(got.first, "another due time than planned"));
+	free(got.json);
+	maker_done(&m);
 }
 
 static void a_changed_token_byte_is_told(void **state)
@@ -266,7 +389,7 @@ static void every_flipped_byte_is_survived(void **state)
 {
 	struct maker m;
 	uint64_t x = 1;
-	struct made_run small = { .requests = 30, .criteria = P90, .n = 30 };
+	struct made_run small = { .requests = 30, .criteria = P90, .n = 30, .more = true };
 	make_run(&m, &small);
 	for (unsigned k = 0; k < 3000; k++) {
 		x = x * 6364136223846793005u + 1442695040888963407u;
@@ -317,6 +440,8 @@ int main(void)
 		cmocka_unit_test(a_file_cut_anywhere_is_told_and_never_accepted),
 		cmocka_unit_test(what_stands_before_a_cut_line_counts),
 		cmocka_unit_test(one_thing_changed_is_told_and_never_accepted),
+		cmocka_unit_test(one_thing_changed_about_the_load_is_told),
+		cmocka_unit_test(a_trace_is_read_as_it_stands),
 		cmocka_unit_test(a_changed_token_byte_is_told),
 		cmocka_unit_test(a_lock_of_another_plan_blocks),
 		cmocka_unit_test(rules_we_do_not_know_are_never_accepted),

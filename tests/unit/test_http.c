@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 struct server {
@@ -193,6 +194,36 @@ static void proxy_of_the_environment_is_not_asked_for_loopback(void **state)
 	assert_int_equal(status, 200);
 }
 
+static void a_socket_file_is_asked_like_a_port(void **state)
+{
+	char folder[] = "/tmp/test_http_XXXXXX", url[128];
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	auto_buf answer = BUF_INIT(100);
+	struct err err = { 0 };
+	struct http_client *c = NULL;
+	struct server s = { .reply = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok" };
+	int status = 0;
+	assert_non_null(mkdtemp(folder));
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s/s", folder);
+	snprintf(url, sizeof(url), "unix://%s", a.sun_path);
+	s.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(s.fd, (const struct sockaddr *)&a, sizeof(a)), 0);
+	assert_int_equal(listen(s.fd, 4), 0);
+	assert_int_equal(pthread_create(&s.thread, NULL, serve, &s), 0);
+	struct http_spec spec = { .base_url = url };
+	assert_int_equal(http_open(&c, &spec, &err), 0);
+	int rc = http_call(c, "/health", NULL, clock_now_ns() + 5 * NS_PER_S, 100, &status, &answer, &err);
+	http_close(c);
+	shutdown(s.fd, SHUT_RDWR);
+	close(s.fd);
+	pthread_join(s.thread, NULL);
+	unlink(a.sun_path);
+	rmdir(folder);
+	assert_int_equal(rc, 0);
+	assert_int_equal(status, 200);
+	assert_int_equal(strncmp(s.request, "GET /health HTTP/1.1\r\n", 22), 0);
+}
+
 static void deadline_in_the_past_asks_nobody(void **state)
 {
 	struct http_client *c = client(NULL);
@@ -211,6 +242,9 @@ static void only_plain_http_urls_are_taken(void **state)
 		                            "file:///etc/passwd",
 		                            "127.0.0.1:80",
 		                            "http://",
+		                            "unix://",
+		                            "unix:///",
+		                            "unix://relative",
 		                            "",
 		                            "http://user:hunter2@127.0.0.1" };
 	for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
@@ -242,6 +276,7 @@ int main(void)
 		cmocka_unit_test(no_http_answer_is_an_error_and_touches_nothing),
 		cmocka_unit_test(body_makes_it_a_json_post_with_the_key),
 		cmocka_unit_test(proxy_of_the_environment_is_not_asked_for_loopback),
+		cmocka_unit_test(a_socket_file_is_asked_like_a_port),
 		cmocka_unit_test(deadline_in_the_past_asks_nobody),
 		cmocka_unit_test(only_plain_http_urls_are_taken),
 		cmocka_unit_test(key_that_would_break_a_header_is_refused),

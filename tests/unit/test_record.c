@@ -17,6 +17,10 @@ static struct record example(void)
 	r.i = 7;
 	r.kind = REC_LOAD;
 	r.start = 1;
+	r.k = 3;
+	r.part = 1;
+	r.attempts = 2;
+	r.first_sent_ns = 110;
 	r.due_ns = 100;
 	r.sent_ns = 120;
 	r.first_byte_ns = 900;
@@ -43,8 +47,9 @@ static struct record example(void)
 }
 
 static const char example_line[] =
-	"{\"i\":7,\"cell\":\"chat/32in/16out/"
-	"c1\",\"kind\":\"load\",\"start\":1,\"slot\":0,\"due_ns\":100,\"sent_ns\":120,"
+	"{\"i\":7,\"k\":3,\"cell\":\"chat/32in/16out/"
+	"c1\",\"kind\":\"load\",\"start\":1,\"slot\":0,\"conv\":null,\"turn\":null,\"part\":1,\"attempts\":2,"
+	"\"first_sent_ns\":110,\"due_ns\":100,\"sent_ns\":120,"
 	"\"conn_ns\":null,\"first_byte_ns\":900,\"first_token_ns\":950,\"first_content_ns\":950,"
 	"\"last_token_ns\":9000,\"end_ns\":9100,\"http\":200,\"outcome\":\"ok\",\"finish\":\"length\","
 	"\"prompt_tok\":32,\"want_output_tok\":16,\"usage_prompt_tok\":32,\"usage_output_tok\":16,"
