@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cells of a plan and their figures, after RECOMPUTING: CELLS of proofmark-bundle(5)."""
 
+import itertools
 from fractions import Fraction
 
+import schedule
+import texts
 from rules import Series, nearest, upper_rank
 
-LATENCIES = ("ttft", "ttft_sent", "ttft_content", "itl", "tpot", "e2e", "send_lag")
+LATENCIES = ("ttft", "ttft_sent", "ttft_content", "itl", "tpot", "e2e", "send_lag", "spacing_error")
+OF_TOKENS = ("ttft", "ttft_sent", "ttft_content", "itl", "tpot")
 RATES = ("prefill_tok_s", "decode_tok_s", "output_tok_s", "request_s")
 FIRST = {"ttft": "first_token_ns", "ttft_sent": "first_token_ns", "ttft_content": "first_content_ns",
          "e2e": "last_token_ns"}
@@ -14,23 +18,36 @@ FIRST = {"ttft": "first_token_ns", "ttft_sent": "first_token_ns", "ttft_content"
 def cells_of(ev, interrupted):
     out = []
     for wl in ev.plan["workloads"]:
-        for p in sorted(wl.get("prompt_tok", [])):
-            out += [Cell(ev, wl, p, c, interrupted) for c in sorted(wl.get("concurrency", [0]))]
+        if wl["class"] == "training" and "prompt_tok" not in wl:
+            continue
+        for p, rate, c in itertools.product(*axes(wl)):
+            out.append(Cell(ev, wl, p, rate, c, interrupted))
     return out
 
 
+def axes(wl):
+    """Context lengths, rates, concurrencies"""
+    arrival = wl.get("arrival", {"kind": "closed"})
+    rates = sorted(arrival.get("rates_rps", [arrival.get("rate_rps")])) if arrival["kind"] != "closed" else [None]
+    lengths = [None] if "mix" in wl or arrival["kind"] == "trace" else sorted(wl["prompt_tok"])
+    return lengths, rates, sorted(wl.get("concurrency", [0]))
+
+
 def critical_point(wl):
-    return (wl.get("critical_prompt_tok", max(wl["prompt_tok"])),
-            wl.get("critical_concurrency", max(wl.get("concurrency", [0]))))
+    lengths, rates, loads = axes(wl)
+    return (wl.get("critical_prompt_tok", lengths[-1]), wl.get("critical_rate_rps", rates[-1]),
+            wl.get("critical_concurrency", loads[-1]))
 
 
 class Cell:
-    def __init__(self, ev, wl, prompt_tok, concurrency, interrupted):
-        self.ev, self.wl, self.prompt_tok, self.concurrency = ev, wl, prompt_tok, concurrency
-        self.kind = wl.get("arrival", {}).get("kind", "closed")
-        self.closed = self.kind == "closed"
-        self.id = "/".join([wl["name"], f"{prompt_tok}in", f"{wl['output_tok']}out", self.load_name()])
-        self.critical = bool(wl.get("critical")) and critical_point(wl) == (prompt_tok, concurrency)
+    def __init__(self, ev, wl, prompt_tok, rate_rps, concurrency, interrupted):
+        self.ev, self.wl, self.prompt_tok, self.rate_rps, self.concurrency = ev, wl, prompt_tok, rate_rps, concurrency
+        self.arrival = wl.get("arrival", {})
+        self.kind = self.arrival.get("kind", "closed")
+        self.closed, self.stream = self.kind == "closed", wl.get("stream", True)
+        self.turns = wl.get("conversation", {}).get("turns", 0)
+        self.id = "/".join([wl["name"], *self.lengths_name(), self.load_name()])
+        self.critical = bool(wl.get("critical")) and critical_point(wl) == (prompt_tok, rate_rps, concurrency)
         requests = wl.get("requests", 0)
         self.requests = requests if self.critical else wl.get("other_requests", requests)
         rows = [r for r in ev.records if r["kind"] == "load" and r["cell"] == self.id]
@@ -38,6 +55,11 @@ class Cell:
         self.completed = [r for r in self.rows if r["outcome"] == "ok"]
         self.cancelled = [r for r in self.rows if r["outcome"] == "cancelled"]
         self.failed = [r for r in self.rows if r["outcome"] not in ("ok", "cancelled")]
+        self.unasked = self.unasked_rows()
+        self.n_bad = len(self.failed) + len(self.unasked)
+        self.arrivals = [] if self.closed else [r for r in self.rows if not r["turn"]]
+        load = self.id.split("/")[-1]
+        self.calibrations = [e for e in ev.of("calibration") if e["load"] == load]
         self.begin, self.end, self.sound = (self.event(k) for k in ("cell_begin", "cell_end", "soundness"))
         ends = [r["end_ns"] for r in self.rows if r["end_ns"] is not None]
         begin = self.rows[0]["due_ns"] if self.rows else None
@@ -49,17 +71,56 @@ class Cell:
     def load_name(self):
         if self.closed:
             return "c%d" % self.concurrency
+        several = "-c%d" % self.concurrency * (len(self.wl.get("concurrency", [0])) > 1)
         if self.kind == "trace":
-            return "trace"
-        several = len(self.wl.get("concurrency", [0])) > 1
-        return "%s%.9g" % (self.kind, float(self.wl["arrival"]["rate_rps"])) + "-c%d" % self.concurrency * several
+            speed = self.arrival.get("speed", 1)
+            return ("trace" if speed == 1 else "trace-x%.9g" % float(speed)) + several
+        more = {"gamma": ("-b", self.arrival.get("burstiness", 1)), "ramp": ("-", self.arrival.get("rate_end_rps"))}
+        mark, value = more.get(self.kind, ("", None))
+        end = "" if value is None else mark + "%.9g" % float(value)
+        return "%s%.9g" % (self.kind, float(self.rate_rps)) + end + several
+
+    def lengths_name(self):
+        if self.kind == "trace":
+            out = []
+        elif "mix" in self.wl:
+            out = ["mix"]
+        else:
+            out = [f"{self.prompt_tok}in", f"{self.wl['output_tok']}out"]
+        return out + ([f"{self.turns}turns"] if self.turns else [])
+
+    def schedule(self, kind):
+        return schedule.Schedule(self, kind)
+
+    def planned_lines(self):
+        return sum(x["cell"] == self.id and x["kind"] == "load" for x in self.ev.planned)
+
+    def unasked_rows(self):
+        """For each unasked turn the failed row before it."""
+        last = {}
+        for r in self.rows:
+            if r["conv"] is not None and (r["conv"] not in last or r["turn"] > last[r["conv"]]["turn"]):
+                last[r["conv"]] = r
+        return [r for r in last.values() if r in self.failed for _ in range(self.turns - 1 - r["turn"])]
 
     def event(self, kind):
         return next((e for e in self.ev.of(kind) if e["cell"] == self.id), None)
 
     def latencies(self, name):
+        if name == "spacing_error":
+            return self.spacing()
+        rows = self.rows if name == "send_lag" else self.rows + self.unasked
+        return Series() if name in OF_TOKENS and not self.stream else self.latencies_of(name, rows)
+
+    def spacing(self):
+        s, sent = Series(), [r for r in self.arrivals if r["first_sent_ns"] is not None]
+        s.values = [abs((b["first_sent_ns"] - a["first_sent_ns"]) - (b["due_ns"] - a["due_ns"]))
+                    for a, b in zip(sent, sent[1:])]
+        return s
+
+    def latencies_of(self, name, rows):
         s = Series()
-        for r in self.rows:
+        for r in rows:
             if r["outcome"] == "cancelled":
                 continue
             got = self.value(name, r)
@@ -77,7 +138,7 @@ class Cell:
         def span(a, b):
             return None if r[a] is None or r[b] is None or r[b] < r[a] else [r[b] - r[a]]
         if name == "send_lag":
-            return span("due_ns", "sent_ns")
+            return span("due_ns", "first_sent_ns")
         if r["outcome"] != "ok":
             return None
         if name == "itl":
@@ -89,6 +150,8 @@ class Cell:
             if tok <= 1 or length is None:
                 return [] if tok <= 1 else None
             return [(2 * length[0] + tok - 1) // (2 * (tok - 1))]
+        if name == "e2e" and not self.stream:
+            return span("due_ns", "end_ns")
         return span("sent_ns" if name == "ttft_sent" else "due_ns", FIRST[name])
 
     def wholeness(self, interrupted):
@@ -99,8 +162,11 @@ class Cell:
         by = self.end["stopped_by"]
         if by in ("engine_died", "interrupt"):
             return "died" if by == "engine_died" else "stopped"
-        if self.requests:
-            good = by == "complete" and self.end["scheduled"] == self.requests
+        asked = self.end["scheduled"] + len(self.unasked)
+        if not self.closed:
+            good = by in ("complete", "duration") and asked == self.planned_lines()
+        elif self.requests:
+            good = by == "complete" and asked == self.requests
         else:
             good = by in ("duration", "complete") and \
                 100 * self.end["wall_ns"] >= 99 * 10**9 * self.wl.get("duration_s", 0)
@@ -119,19 +185,79 @@ class Cell:
         s, loop = self.lags()
         return None if s is None else max(s, loop or 0)
 
+    def calibrated(self, key):
+        """The larger known one of the cell's calibrations."""
+        return max((e[key] for e in self.calibrations if e[key] is not None), default=None)
+
+    def error_of(self, name):
+        """The instrument's own error of a latency, ns; None = unknown"""
+        key = "itl_error_p99_ns" if name in ("itl", "tpot") else "ttft_error_p99_ns"
+        return max((e for e in (self.error_ns, self.calibrated(key)) if e is not None), default=None)
+
+    def pct(self, part, whole):
+        """In per cent, of wall time over all threads or of all ticks; None = unknown"""
+        so = self.sound
+        if not so or so[part] is None or not so[whole]:
+            return None
+        return 100 * Fraction(so[part], so[whole] * ((so["threads"] or 1) if whole == "wall_ns" else 1))
+
+    def delivered(self):
+        """(value, planned, share), None = unknown"""
+        rows = [r for r in self.rows if r["first_sent_ns"] is not None]
+        if not self.closed:
+            got = [r for r in self.arrivals if r["first_sent_ns"] is not None]
+            if len(got) < 2:
+                return None
+            due, sent = (got[-1][k] - got[0][k] for k in ("due_ns", "first_sent_ns"))
+            if due <= 0 or sent <= 0:
+                return None
+            return (Fraction(len(got) - 1, sent) * 10**9, Fraction(len(got) - 1, due) * 10**9,
+                    min(Fraction(1), Fraction(due, sent)))
+        rows = [r for r in rows if r["end_ns"] is not None]
+        sent = sorted(r["first_sent_ns"] for r in rows if not r["turn"])
+        if self.arrival.get("think_s") or self.wl.get("conversation", {}).get("think_s") or \
+                len(sent) <= self.concurrency:
+            return None
+        t0, t1 = sent[self.concurrency - 1], sent[-1]
+        if t1 <= t0:
+            return None
+        busy = sum(max(0, min(t1, r["end_ns"]) - max(t0, r["first_sent_ns"])) for r in rows)
+        value = Fraction(busy, t1 - t0)
+        return value, self.concurrency, value / self.concurrency
+
+    def buffered(self):
+        """(rows looked at, share or None, yes)"""
+        rows = [r for r in self.completed if r["tok_n"] >= 8]
+        share = Fraction(sum(r["reads"] <= 2 for r in rows), len(rows)) if rows else None
+        return len(rows), share, share is not None and share > Fraction(1, 2)
+
+    def badly_calibrated(self, bound):
+        for key, limit in (("ttft_error_p99_ns", "max_ttft_error_ms"), ("itl_error_p99_ns", "max_itl_error_ms")):
+            e = self.calibrated(key)
+            if e is not None and e > 10**6 * bound.get(limit, 10):
+                return True
+        known = [e for e in self.calibrations if e["ttft_error_p99_ns"] is not None]
+        return bound.get("calibration_s", 2) > 0 and self.ev.status() == "complete" and len(known) < 2
+
     def is_valid(self):
         bound, (s, loop), so = self.ev.plan.get("instrument", {}), self.lags(), self.sound
-        def share(part, whole, limit):
-            return bool(so[whole]) and so[part] is not None and 100 * Fraction(so[part], so[whole]) <= limit
         if not so or s is None or s > 10**6 * bound.get("max_send_lag_ms", 10):
             return False
         if loop is not None and loop > 10**6 * bound.get("max_loop_lag_ms", 10):
             return False
-        if not share("client_cpu_ns", "wall_ns", bound.get("max_client_cpu_pct", 90)):
+        cpu, steal, waits = (self.pct(*k) for k in (("client_cpu_ns", "wall_ns"), ("steal_ticks", "total_ticks"),
+                                                    ("runq_wait_ns", "wall_ns")))
+        if cpu is None or (not bound.get("busy_poll", False) and cpu > bound.get("max_client_cpu_pct", 90)):
             return False
-        if so["wall_ns"] >= 2 * 10**8 and not share("steal_ticks", "total_ticks", bound.get("max_steal_pct", 10)):
+        if so["wall_ns"] >= 2 * 10**8 and (steal is None or steal > bound.get("max_steal_pct", 10)):
             return False
-        if self.closed and self.whole == "whole":
+        if (waits is not None and waits > bound.get("max_runq_wait_pct", 20)) or self.badly_calibrated(bound):
+            return False
+        got = self.delivered()
+        least = bound.get("min_delivered_share", Fraction(99, 100))
+        if self.whole == "whole" and self.completed and got is not None and got[2] < least:
+            return False
+        if self.closed and self.whole == "whole" and self.completed:
             want = min(self.concurrency, self.requests) if self.requests else self.concurrency
             return so["max_in_flight"] is not None and 100 * so["max_in_flight"] >= 99 * want
         return True
@@ -152,17 +278,22 @@ class Cell:
 
     def measurable(self):
         per = self.events_per_tok()
-        return per is not None and per >= Fraction(8, 10)
+        return per is not None and per >= Fraction(8, 10) and self.stream and not self.buffered()[2]
 
     def rate(self, name):
         done, tok = self.completed, self.usage("usage_output_tok")
+        if name == "delivered_share":
+            got = self.delivered()
+            return got and got[2]
+        if name == "prefix_cache_hit_share":
+            return self.cache()[0]
         if not done:
             return None
         if name == "request_s":
             return Fraction(len(done) * 10**9, self.window) if self.window else None
         if name == "output_tok_s":
             return Fraction(tok * 10**9, self.window) if self.window and tok is not None else None
-        if tok is None or self.usage("usage_prompt_tok") is None:
+        if tok is None or self.usage("usage_prompt_tok") is None or not self.stream:
             return None
         got = []
         for r in done:
@@ -174,6 +305,61 @@ class Cell:
                 got.append(Fraction(work * 10**9, b - a))
         got.sort()
         return (got[(len(got) - 1) // 2] + got[len(got) // 2]) / 2 if got else None
+
+    def pages(self):
+        def page(when):
+            got = next((p for p in self.ev.pages if (p["cell"], p["when"]) == (self.id, when)), None)
+            return texts.sums(got["page"]) if got and got["page"] is not None else None
+        return page("before"), page("after")
+
+    def cache(self):
+        """(share, source)"""
+        share = texts.engine_figures(self.pages())[0]
+        if share is not None:
+            return share, "engine metrics"
+        hit, asked = self.usage("usage_cached_tok"), self.usage("usage_prompt_tok")
+        if hit is None or not asked:
+            return None, None
+        return Fraction(hit, asked), "usage"
+
+    def answers(self):
+        """{number of the request: its line of answers.jsonl}"""
+        mine = {r["i"] for r in self.rows}
+        return {a["k"]: a for a in self.ev.texts if a["cell"] == self.id and a["i"] in mine}
+
+    def canaries(self):
+        """(rows, of them failed)"""
+        planned = {x["k"] for x in self.ev.planned if x["cell"] == self.id and x["kind"] == "load" and x["canary"]}
+        rows = [r for r in self.rows if r["k"] in planned and r["outcome"] != "cancelled"]
+        answers = self.answers()
+        return len(rows), sum(texts.canary_failed(r, answers.get(r["k"])) for r in rows)
+
+    def counted(self):
+        done = {r["i"] for r in self.completed}
+        return [a for a in self.answers().values() if a["i"] in done and a["chars"] is not None]
+
+    def retried(self):
+        return sum(r["attempts"] > 1 for r in self.rows if r["outcome"] != "cancelled")
+
+    def split(self, key, value):
+        """Of the rows of one part or turn."""
+        bad = [r for r in self.unasked if key == "part" and r[key] == value]
+        if key == "turn":
+            bad = [r for n, r in self.unasked_turns() if n == value]
+        rows = [r for r in self.rows if r[key] == value and r["outcome"] != "cancelled"]
+        out = {"n": len(rows) + len(bad), "n_failed": sum(r["outcome"] != "ok" for r in rows) + len(bad)}
+        for name in ("ttft", "itl", "e2e"):
+            s = Series() if name in OF_TOKENS and not self.stream else self.latencies_of(name, rows + bad)
+            for q in (50, 99):
+                out["%s_p%d_ns" % (name, q)] = s.at_rank(nearest(s.n, q, 100)) if s.n else None
+        return out
+
+    def unasked_turns(self):
+        out, count = [], {}
+        for r in self.unasked:
+            count[r["conv"]] = count.get(r["conv"], r["turn"]) + 1
+            out.append((count[r["conv"]], r))
+        return out
 
     def distribution(self, name):
         s = self.series[name]

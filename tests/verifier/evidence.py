@@ -4,6 +4,8 @@
 import json
 from fractions import Fraction
 
+import plan_check
+
 WHOLE, TEXT, BOOL, LIST, ANY, NUMBER = "whole", "text", "bool", "list", "any", "number"
 OUTCOMES = ("ok", "http_status", "stream_error", "timeout", "stalled", "reset", "truncated", "empty", "corrupt",
             "cancelled")
@@ -20,12 +22,18 @@ EVENTS = {
     "cell_begin": {"cell": TEXT, "planned": WHOLE},
     "soundness": {"cell": TEXT, **{k: "whole?" for k in (
         "send_lag_p50_ns send_lag_p99_ns send_lag_max_ns loop_lag_p50_ns loop_lag_p99_ns loop_lag_max_ns loop_lag_n "
-        "client_cpu_ns wall_ns steal_ticks total_ticks max_in_flight").split()}},
+        "client_cpu_ns wall_ns steal_ticks total_ticks max_in_flight start_ns runq_wait_ns threads retries").split()}},
+    "calibration": {"load": TEXT, "when": TEXT, "n_requests": WHOLE, "n_failed": WHOLE, "n_gaps": WHOLE,
+                    **{k: "whole?" for k in (
+                        "ttft_error_p50_ns ttft_error_p99_ns ttft_error_max_ns itl_error_p50_ns itl_error_p99_ns "
+                        "itl_error_max_ns send_lag_p50_ns send_lag_p99_ns send_lag_max_ns loop_lag_p99_ns client_cpu_ns "
+                        "wall_ns n_tokens max_in_flight server_late_p99_ns").split()}},
     "cell_end": {"cell": TEXT, "scheduled": WHOLE, "done": WHOLE, "stopped_by": TEXT, "wall_ns": WHOLE},
     "not_tested": {}, "difference": {}, "disk_full": {}, "interrupt": {}, "error": {}, "run_end": {"status": TEXT},
 }
-RECORD = {"i": WHOLE, "cell": TEXT, "kind": ("load", "warmup", "control", "probe"), "start": WHOLE, "slot": WHOLE,
-          **{k: "whole?" for k in ("due_ns sent_ns conn_ns first_byte_ns first_token_ns first_content_ns last_token_ns "
+RECORD = {"i": WHOLE, "k": WHOLE, "cell": TEXT, "kind": ("load", "warmup", "control", "probe"), "start": WHOLE,
+          "slot": WHOLE, "conv": "whole?", "turn": "whole?", "part": "whole?", "attempts": WHOLE,
+          **{k: "whole?" for k in ("first_sent_ns due_ns sent_ns conn_ns first_byte_ns first_token_ns first_content_ns last_token_ns "
                                    "end_ns http").split()},
           "outcome": OUTCOMES, "finish": "text?", "prompt_tok": "whole?", "want_output_tok": "whole?",
           **{k: "whole?" for k in "usage_prompt_tok usage_output_tok usage_cached_tok usage_reasoning_tok".split()},
@@ -34,7 +42,14 @@ RECORD = {"i": WHOLE, "cell": TEXT, "kind": ("load", "warmup", "control", "probe
 CONTROL = {"i": WHOLE, "id": TEXT, "round": TEXT, "rep": WHOLE, "start": WHOLE, "request": WHOLE, "outcome": OUTCOMES,
            "output_tok": "whole?", "text": "text?"}
 READING = {"t_ns": WHOLE, "name": TEXT, "value": "number?", "source": TEXT, "phase": "text?"}
-LONGEST = {"events.jsonl": 256 << 10, "requests.jsonl": 64 << 10, "controls.jsonl": 16 << 20,
+PLANNED = {"cell": TEXT, "kind": TEXT, "k": WHOLE, "canary": BOOL,
+           **{k: "whole?" for k in "due_ns prompt_tok output_tok conv turn part".split()}}
+ANSWER = {"i": WHOLE, "cell": TEXT, "k": WHOLE, "nonce": "text?", "expected": "text?", "text": "text?",
+          **{k: "whole?" for k in "chars distinct max_run special".split()},
+          **{k: "number?" for k in "zlib_share rep4_share foreign_share".split()}}
+PAGE = {"t_ns": WHOLE, "cell": TEXT, "when": TEXT, "status": "whole?", "page": "text?"}
+LONGEST = {"schedule.jsonl": 4 << 10, "answers.jsonl": 16 << 20, "engine_metrics.jsonl": 16 << 20,
+           "events.jsonl": 256 << 10, "requests.jsonl": 64 << 10, "controls.jsonl": 16 << 20,
            "telemetry.jsonl": 16 << 10}
 
 
@@ -98,6 +113,9 @@ class Evidence:
         self.records = self.lines("requests.jsonl", RECORD)
         self.answers = self.lines("controls.jsonl", CONTROL)
         self.readings = self.lines("telemetry.jsonl", READING)
+        self.planned = self.lines("schedule.jsonl", PLANNED, raw=True)
+        self.texts = self.lines("answers.jsonl", ANSWER)
+        self.pages = self.lines("engine_metrics.jsonl", PAGE)
         self.tokens = files.get("tokens.bin", b"")
 
     def bad(self, text):
@@ -110,7 +128,7 @@ class Evidence:
             self.bad(name + ": not there or no JSON")
             return None
 
-    def lines(self, name, shape):
+    def lines(self, name, shape, raw=False):
         text, out = self.files.get(name, b""), []
         *whole, rest = text.split(b"\n")
         if rest:
@@ -126,7 +144,7 @@ class Evidence:
                     self.event(o, out)
                 else:
                     demand(o, shape)
-                    out.append(o)
+                    out.append({**o, "raw": line.decode("utf-8")} if raw else o)
             except ValueError as e:
                 self.bad("%s:%d: %s" % (name, number, e))
         return out
@@ -148,6 +166,10 @@ class Evidence:
         demand(o, {} if o["ev"] == "run_begin" else shape)
         out.append(o)
 
+    def status(self):
+        end = next(iter(self.of("run_end")), None)
+        return end and end["status"]
+
     def of(self, ev):
         return [e for e in self.events if e["ev"] == ev]
 
@@ -164,6 +186,7 @@ class Evidence:
         self.check_cells(run)
         self.check_records(run)
         self.check_answers(run)
+        plan_check.check(self, run)
         if run.starts and "telemetry.jsonl" not in self.files:
             self.bad("telemetry.jsonl is not there")
 
@@ -254,11 +277,26 @@ class Evidence:
         if at != len(self.tokens):
             self.bad("tokens.bin: length")
 
+    def workload(self, r):
+        name = r["cell"].split("/")[0]
+        return next((w for w in self.plan["workloads"] if w["name"] == name), {})
+
+    def streams(self, r):
+        return r["kind"] not in ("load", "warmup") or self.workload(r).get("stream", True)
+
+    def attempts_are_sound(self, r):
+        more = self.workload(r).get("retry", {}).get("max", 0) if r["kind"] in ("load", "warmup") else 0
+        if not 1 <= r["attempts"] <= 1 + more or (r["sent_ns"] is not None and r["first_sent_ns"] is None):
+            return False
+        return r["attempts"] > 1 or r["sent_ns"] == r["first_sent_ns"]
+
     def record_is_sound(self, r):
-        times = [r[k] for k in ("due_ns", "sent_ns", "first_byte_ns", "first_token_ns", "last_token_ns", "end_ns")]
+        times = [r[k] for k in ("due_ns", "first_sent_ns", "sent_ns", "first_byte_ns", "first_token_ns", "last_token_ns", "end_ns")]
         known = [t for t in times if t is not None]
         first, last, content, conn = (r[k] for k in ("first_token_ns", "last_token_ns", "first_content_ns", "conn_ns"))
         if known != sorted(known) or r["due_ns"] is None or r["end_ns"] is None:
+            return False
+        if not self.attempts_are_sound(r) or (r["conv"] is None) != (r["turn"] is None):
             return False
         if conn is not None and (r["sent_ns"] is None or conn < r["sent_ns"]):
             return False
@@ -273,7 +311,7 @@ class Evidence:
                 return False
         elif first is not None or last is not None or r["tok_bytes"]:
             return False
-        if r["outcome"] == "ok" and (not r["tok_n"] or r["http"] != 200):
+        if r["outcome"] == "ok" and ((not r["tok_n"] and self.streams(r)) or r["http"] != 200):
             return False
         if (r["outcome"] == "empty" and r["tok_n"]) or (r["outcome"] == "http_status" and r["http"] == 200):
             return False

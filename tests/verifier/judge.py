@@ -5,16 +5,19 @@ import math
 from fractions import Fraction
 
 import rules
-from cells import critical_point
+import texts
+from cells import OF_TOKENS, critical_point
 from rules import Series, nearest
 
-LATENCY = ("ttft", "ttft_content", "itl", "tpot", "e2e", "send_lag")
-RATE = ("output_tok_s", "request_s", "prefill_tok_s", "decode_tok_s")
-COUNT = ("controls_failed", "engine_exits", "completed_requests", "output_length_mismatch")
+LATENCY = ("ttft", "ttft_content", "itl", "tpot", "e2e", "send_lag", "spacing_error")
+OWN = ("send_lag", "spacing_error")  # figures of the client, not of the engine
+RATE = ("output_tok_s", "request_s", "prefill_tok_s", "decode_tok_s", "delivered_share", "prefix_cache_hit_share")
+COUNT = ("controls_failed", "engine_exits", "completed_requests", "output_length_mismatch", "foreign_nonces")
+SHARE = ("failed_share", "canary_failed_share", "suspicious_answer_share", "retried_share")
 PEAK = {"engine_pss_peak": "engine_pss_bytes", "engine_rss_peak": "engine_rss_bytes",
         "host_used_peak": "host_used_bytes"}
 TIME = {"cold_start": "first", "second_cold_start": "second_cold", "restart": "restart", "rollback": "rollback"}
-FUNCTIONAL = ("failed_share", "train_loss_deviation", "train_bad_steps", "train_resume") + COUNT
+FUNCTIONAL = ("failed_share", "canary_failed_share", "suspicious_answer_share", "train_loss_deviation", "train_bad_steps", "train_resume") + COUNT
 UNITS = {"time": {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9},
          "tok": {"tok/s": 1}, "req": {"requests/s": 1, "requests/min": Fraction(1, 60)},
          "share": {"share": 1, "%": Fraction(1, 100)}, "count": {"count": 1}, "ratio": {"ratio": 1},
@@ -24,17 +27,19 @@ UNITS = {"time": {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10*
 def dimension(metric):
     if metric in LATENCY or metric in TIME:
         return "time"
+    if metric in SHARE or metric.endswith("_share") and metric in RATE:
+        return "share"
     if metric in RATE:
         return "req" if metric == "request_s" else "tok"
     if metric in PEAK:
         return "bytes"
     if metric in COUNT:
         return "count"
-    return {"failed_share": "share", "second_to_first_cold_start": "ratio"}.get(metric)
+    return {"second_to_first_cold_start": "ratio"}.get(metric)
 
 
 def of_cells(metric):
-    return metric in LATENCY or metric in RATE or metric == "failed_share"
+    return metric in LATENCY or metric in RATE or metric in SHARE
 
 
 def workload_of(plan, criterion):
@@ -67,9 +72,9 @@ class Judged:
         self.confidence = 1 - (1 - self.confidence) / looks
         self.cells = [c for c in self.run.cells if c.wl is wl]
         if where.get("cells") != "all":
-            p, k = critical_point(wl)
-            want = where.get("prompt_tok", p), where.get("concurrency", k)
-            self.cells = [c for c in self.cells if (c.prompt_tok, c.concurrency) == want]
+            p, rate, k = critical_point(wl)
+            want = where.get("prompt_tok", p), where.get("rate_rps", rate), where.get("concurrency", k)
+            self.cells = [c for c in self.cells if (c.prompt_tok, c.rate_rps, c.concurrency) == want]
 
     def decide(self):
         run = self.run
@@ -94,6 +99,8 @@ class Judged:
             self.latency()
         elif self.metric in RATE:
             self.rate()
+        elif self.metric in SHARE:
+            self.share()
         elif self.metric in PEAK:
             self.peak()
         elif self.metric in TIME or self.metric == "second_to_first_cold_start":
@@ -113,7 +120,8 @@ class Judged:
             self.state = "invalid"
         for cell in self.cells:
             if cell.whole == "not run":
-                away = cell.wl["class"] == "training" or cell.kind == "trace" or run.deaths > 0
+                away = cell.wl["class"] == "training" or run.deaths > 0 or \
+                    any(e.get("what") == cell.id for e in run.ev.of("not_tested"))
                 self.state = ("not_tested" if away else "inconclusive" if run.interrupted else
                               "invalid" if run.status == "complete" else "error")
                 break
@@ -131,8 +139,17 @@ class Judged:
             self.state = "inconclusive"
 
     def latency(self):
-        errors = [c.error_ns for c in self.cells if c.error_ns is not None]
-        if self.metric != "send_lag" and any(self.limit < 10 * e for e in errors):
+        closed = self.metric == "spacing_error" and any(c.closed for c in self.cells)
+        if closed or (self.metric in OF_TOKENS and any(not c.stream for c in self.cells)):
+            self.state = "not_tested"
+            return
+        empty = next((c for c in self.cells if c.failed and not c.completed), None)
+        if empty and self.metric not in OWN:
+            self.state = "fail"
+            self.n = self.t = self.n_failed = empty.n_bad
+            return
+        errors = [c.error_of(self.metric) for c in self.cells]
+        if self.metric not in OWN and any(e is not None and self.limit < 10 * e for e in errors):
             self.state = "invalid"
             return
         s = Series(*(c.series[self.metric] for c in self.cells))
@@ -179,9 +196,28 @@ class Judged:
             rank = rank and rank * s.n // n
         self.bound = s.at_rank(rank, self.small) if rank else None
 
-    def failed_share(self):
-        x = sum(len(c.failed) for c in self.cells)
-        self.n, self.t, self.n_failed = x + sum(len(c.completed) for c in self.cells), x, x
+    def count_share(self):
+        """(x, n) of a cell"""
+        def of(c):
+            if self.metric == "failed_share":
+                return c.n_bad, c.n_bad + len(c.completed)
+            if self.metric == "canary_failed_share":
+                n, bad = c.canaries()
+                return bad, n
+            if self.metric == "suspicious_answer_share":
+                got = c.counted()
+                return sum(map(texts.suspicious, got)), len(got)
+            return c.retried(), len(c.rows) - len(c.cancelled)
+        return [sum(v) for v in zip(*map(of, self.cells))]
+
+    def share(self):
+        wl = self.cells[0].wl
+        if (self.metric == "canary_failed_share" and not wl.get("canary_share")) or \
+                (self.metric == "suspicious_answer_share" and not wl.get("text_counters", True)):
+            self.state = "not_tested"
+            return
+        x, self.n = self.count_share()
+        self.t, self.n_failed = x, x if self.metric == "failed_share" else 0
         if not self.n:
             self.state = "inconclusive"
             return
@@ -192,14 +228,15 @@ class Judged:
             self.state, self.p_pass, self.p_fail, self.n_more = rules.gate(self.n, t, q, self.confidence)
             self.value = Fraction(x, self.n)
             self.bound = rules.clopper_pearson(x, self.n, self.confidence, self.small)
-        self.soften(x == self.n)
+        self.soften(not any(c.completed for c in self.cells))
 
     def rate(self):
         got = []
         for cell in self.cells:
-            self.n, self.n_failed = self.n + len(cell.completed), self.n_failed + len(cell.failed)
+            self.n, self.n_failed = self.n + len(cell.completed), self.n_failed + cell.n_bad
             got.append(cell.rate(self.metric))
-            if got[-1] is None:
+            dead = cell.failed and not cell.completed
+            if got[-1] is None or (dead and self.metric != "delivered_share"):
                 self.state = "fail" if cell.failed and not cell.completed else "not_tested"
                 return
         self.plain(max(got) if self.small else min(got))
@@ -232,7 +269,7 @@ class Judged:
 
     def completed_requests(self):
         self.n = sum(len(c.completed) for c in self.cells)
-        self.n_failed = sum(len(c.failed) for c in self.cells)
+        self.n_failed = sum(c.n_bad for c in self.cells)
         self.plain(self.n)
         self.soften(self.value == 0)
 
@@ -248,6 +285,14 @@ class Judged:
             self.plain(self.t)
         else:
             self.state = "inconclusive"
+
+    def foreign_nonces(self):
+        self.n, self.t = self.run.n_texts, self.run.foreign
+        if not self.t and not any(w.get("canary_share") for w in self.run.plan["workloads"]):
+            self.state = "not_tested"
+            return
+        self.plain(self.t)
+        self.soften(not any(c.canaries()[0] for c in self.run.cells))
 
     def engine_exits(self):
         self.n, self.t = len(self.run.starts), self.run.deaths

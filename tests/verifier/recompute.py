@@ -9,9 +9,13 @@ import controls
 import evidence
 import judge
 import rules
+import schedule
+import texts
 
 ORDER = ("interrupted", "rejected", "invalid", "blocked", "error", "inconclusive", "accepted_with_waivers", "accepted")
 EXIT = (130, 1, 4, 5, 5, 3, 0, 0)
+LATER = ("device_memory_peak device_power_mean wall_power_mean energy_per_output_tok leak_slope scaling_efficiency "
+         "train_step train_tok_s train_loss_deviation train_bad_steps train_resume").split()
 RECOVERY = {"restart": "restart", "second_cold_start": "second_cold", "rollback": "rollback"}
 
 
@@ -46,7 +50,16 @@ class Run:
                        if isinstance(x, str)]
         self.cells = cells.cells_of(ev, self.interrupted)
         self.answers = controls.results(ev)
+        self.count_foreign()
         ev.check(self)
+
+    def count_foreign(self):
+        known = texts.nonces(self.ev, self)
+        lines = [(a["text"], a["nonce"]) for a in self.ev.texts] + [(a["text"], None) for a in self.ev.answers]
+        self.n_texts = sum(1 for text, _ in lines if text)
+        self.foreign = sum(texts.foreign_in(text, own, known) for text, own in lines if text)
+        self.foreign_of = {c.id: sum(texts.foreign_in(a["text"], a["nonce"], known) for a in self.ev.texts
+                                     if a["cell"] == c.id and a["text"]) for c in self.cells}
 
     def read_starts(self):
         out = {}
@@ -100,7 +113,7 @@ class Run:
         if differs or (lock and lock.get("plan_sha256") != self.plan_sha256) \
                 or (lock.get("rules") == 1 and plan_rules != 1):
             out.append("blocked")
-        if self.deaths:
+        if self.deaths or self.foreign:
             out.append("rejected")
         if self.nothing_started:
             out.append("inconclusive")
@@ -176,9 +189,13 @@ class Run:
         return {"schema_version": 1, "verdict": verdict, "exit_code": EXIT[ORDER.index(verdict)], "classes": classes,
                 "run": self.run_document(), "plan": self.plan_document(),
                 "criteria": [self.criterion_document(j) for j in judged],
-                "cells": [cell_document(c) for c in self.cells], "controls": self.controls_document(),
+                "cells": [cell_document(self, c) for c in self.cells], "calibrations": self.calibrations_document(),
+                "security": {"foreign_nonces": self.foreign, "texts": self.n_texts}, "controls": self.controls_document(),
                 "starts": [self.start_document(s) for s in self.starts.values()], "memory": self.memory_document(),
                 "labels": self.labels}
+
+    def calibrations_document(self):
+        return [{k: e[k] for k in evidence.EVENTS["calibration"]} for e in self.ev.of("calibration")]
 
     def run_document(self):
         keys = ("run_id", "wall", "candidate", "version", "binary_sha256", "clock_source", "attempt",
@@ -203,11 +220,16 @@ class Run:
             return {"value": None if x is None else x / rules.Fraction(j.factor or 1), "unit": j.unit}
         c = j.c
         return {**{k: c[k] for k in ("id", "sentence", "metric", "statistic", "comparator", "limit")},
+                "formula": None if judge.dimension(j.metric) is None and not self.is_later(j.metric) else j.metric + "/1",
                 "confidence": c.get("confidence", rules.Fraction(95, 100)), "state": j.state,
                 "severity": c.get("severity", "must"),
                 "waiver": self.waiver_document(c) if j.state == "fail" else None,
                 "value": figure(j.value), "bound": figure(j.bound), "worst": figure(j.worst),
                 **{k: getattr(j, k) for k in ("n", "t", "n_failed", "n_more", "n_eff", "p_pass", "p_fail")}}
+
+    @staticmethod
+    def is_later(metric):
+        return metric in LATER
 
     def waiver_document(self, criterion):
         w = self.waiver(criterion)
@@ -241,21 +263,55 @@ class Run:
         return list(out.values())
 
 
-def cell_document(c):
-    outcomes = {o: sum(r["outcome"] == o for r in c.rows) for o in evidence.OUTCOMES}
-    so = c.sound and dict(c.sound)
-    if so and not so["loop_lag_n"]:
+def delivered_document(c):
+    got = c.delivered()
+    value, planned, share = got or (None, None, None)
+    unit = None if got is None else "requests" if c.closed else "requests/s"
+    return {"planned": planned, "value": value, "unit": unit, "share": share}
+
+
+def texts_document(run, c):
+    n, failed = c.canaries()
+    counted, (share, source) = c.counted(), c.cache()
+    return {"canaries": {"n": n, "n_failed": failed, "n_foreign": run.foreign_of[c.id]},
+            "answers": {"n_counted": len(counted), "n_suspicious": sum(map(texts.suspicious, counted)),
+                        "n_foreign_script": sum(bool(a["foreign_share"]) for a in counted)},
+            "prefix_cache_hit_share": share, "prefix_cache_source": source,
+            "queue_time_mean_ms": texts.engine_figures(c.pages())[1]}
+
+
+def instrument_document(c):
+    so = dict(c.sound)
+    if not so["loop_lag_n"]:
         so.update(loop_lag_p50_ns=None, loop_lag_p99_ns=None, loop_lag_max_ns=None)
+    return {"error_ns": c.error_ns, "ttft_error_ns": c.error_of("ttft"), "itl_error_ns": c.error_of("itl"),
+            **{"calibration_%s_%s_ns" % k: c.calibrated("%s_error_%s_ns" % k)
+               for k in (("ttft", "p50"), ("ttft", "p99"), ("itl", "p50"), ("itl", "p99"))},
+            "n_calibrations": len(c.calibrations), "client_cpu_pct": c.pct("client_cpu_ns", "wall_ns"),
+            "steal_pct": c.pct("steal_ticks", "total_ticks"), "runq_wait_pct": c.pct("runq_wait_ns", "wall_ns"),
+            **{k: so[k] for k in evidence.EVENTS["soundness"] if k != "cell"}}
+
+
+def cell_document(run, c):
+    outcomes = {o: sum(r["outcome"] == o for r in c.rows) for o in evidence.OUTCOMES}
+    n_long, share, buffered = c.buffered()
     return {"id": c.id, "workload": c.wl["name"], "class": c.wl["class"], "critical": c.critical,
-            "planned_prompt_tok": c.prompt_tok, "planned_output_tok": c.wl["output_tok"],
-            "concurrency": c.concurrency, "valid": c.valid, "stopped_by": c.end and c.end["stopped_by"],
+            "planned_prompt_tok": c.prompt_tok,
+            "planned_output_tok": None if c.prompt_tok is None else c.wl["output_tok"],
+            "concurrency": c.concurrency, "rate_rps": None if c.closed or c.kind == "trace" else c.rate_rps, "valid": c.valid, "stopped_by": c.end and c.end["stopped_by"],
             "planned": c.requests, "scheduled": max(c.end["scheduled"] if c.end else 0, len(c.rows)),
             "completed": len(c.completed), "failed": len(c.failed), "cancelled": len(c.cancelled), "outcomes": outcomes,
+            "n_unasked": len(c.unasked), "n_retries": sum(r["attempts"] - 1 for r in c.rows), "n_retried": c.retried(),
+            "cached_tok": c.usage("usage_cached_tok"),
             "prompt_tok": c.usage("usage_prompt_tok"), "output_tok": c.usage("usage_output_tok"),
             "length_mismatch": c.length_mismatch(),
-            "prompt_mismatch": sum(r["usage_prompt_tok"] not in (None, r["prompt_tok"]) for r in c.completed),
+            "prompt_mismatch": sum(r["prompt_tok"] is not None and r["usage_prompt_tok"] not in (None, r["prompt_tok"])
+                                   for r in c.completed),
             "events_per_output_tok": c.events_per_tok(), "itl_measurable": c.measurable(), "window_ns": c.window,
+            "buffered": {"n": n_long, "share": share, "yes": buffered}, "delivered": delivered_document(c),
+            "saturation": schedule.saturation(c.rows) if c.kind in ("constant", "poisson", "gamma") else None, **texts_document(run, c),
+            "parts": [{"name": p["name"], **c.split("part", i)} for i, p in enumerate(c.wl.get("mix", []))],
+            "turns": [{"turn": i, **c.split("turn", i)} for i in range(c.turns)],
             **{name: c.rate(name) for name in cells.RATES},
             **{name: c.distribution(name) for name in cells.LATENCIES},
-            "instrument": so and {"error_ns": c.error_ns,
-                                  **{k: so[k] for k in evidence.EVENTS["soundness"] if k != "cell"}}}
+            "instrument": c.sound and instrument_document(c)}

@@ -100,6 +100,92 @@ def test_open_loop_and_two_workloads():
         agree(t)
 
 
+def workload(plan, name, **changes):
+    """One more workload like the first; None takes a member away."""
+    more = copy.deepcopy(plan["workloads"][0])
+    more.update(name=name, critical=False, **changes)
+    plan["workloads"].append({k: v for k, v in more.items() if v is not None})
+
+
+def criterion(plan, metric, statistic, comparator, value, unit, **where):
+    plan["criteria"].append({"id": "c%d" % len(plan["criteria"]), "sentence": metric, "metric": metric,
+                             "where": where, "statistic": statistic, "comparator": comparator,
+                             "limit": {"value": value, "unit": unit}})
+
+
+def test_arrivals_of_every_kind():
+    def edit(plan):
+        kinds = {"constant": {"rates_rps": [40, 80]}, "gamma": {"rate_rps": 60, "burstiness": 0.5},
+                 "ramp": {"rate_rps": 10, "rate_end_rps": 90}}
+        for kind, more in kinds.items():
+            limit = {"requests": 0, "duration_s": 1.5} if kind == "ramp" else {"requests": 70}
+            workload(plan, kind, concurrency=[0], arrival={"kind": kind, "seed": 7, **more}, **limit)
+            criterion(plan, "spacing_error", "p90", "<=", 900, "ms", workload=kind, cells="all")
+            criterion(plan, "delivered_share", "value", ">=", 0.2, "share", workload=kind, cells="all")
+    with Trial(edit) as t:
+        t.lock().faults("--slots 64")
+        t.run()
+        agree(t)
+        check(len(t.verdict()["cells"]) == 5, "cells")
+
+
+def test_a_mix_conversations_that_break_and_answers_in_one_piece():
+    def edit(plan):
+        workload(plan, "mix", prompt_tok=None, output_tok=None, requests=60, concurrency=[1, 3],
+                 mix=[{"name": "short", "weight": 2, "prompt_tok": 12, "output_tok": 4},
+                      {"name": "long", "weight": 1, "prompt_tok": 40, "output_tok": 12}])
+        workload(plan, "talk", requests=48, conversation={"turns": 4, "turn_prompt_tok": 8})
+        workload(plan, "whole", stream=False)
+        for name in ("mix", "talk"):
+            criterion(plan, "ttft", "p50", "<=", 4, "s", workload=name, cells="all")
+            criterion(plan, "itl", "p50", "<=", 4, "s", workload=name, cells="all")
+            criterion(plan, "failed_share", "share", "<=", 50, "%", workload=name, cells="all")
+        criterion(plan, "e2e", "p50", "<=", 4, "s", workload="whole")
+    with Trial(edit) as t:
+        t.lock().faults("--fault http500:every=11")
+        t.run()
+        agree(t)
+        talk = next(c for c in t.verdict()["cells"] if c["workload"] == "talk")
+        check(talk["n_unasked"] > 0 and len(talk["turns"]) == 4, talk["n_unasked"])
+
+
+def test_canaries_retries_and_engine_metrics():
+    def edit(plan):
+        workload(plan, "canary", prompt_tok=[96], output_tok=32, requests=60, canary_share=0.4, api="completions")
+        workload(plan, "again", retry={"max": 2, "on": ["status"], "backoff_s": 0.01})
+        plan["candidates"][0]["engine"]["args"] += ["--metrics"]
+        for metric, value in (("canary_failed_share", 1), ("suspicious_answer_share", 1), ("retried_share", 1)):
+            criterion(plan, metric, "share", "<=", value, "share", workload="canary" if "re" not in metric[:2] else "again",
+                      cells="all")
+        criterion(plan, "prefix_cache_hit_share", "share", ">=", 0, "share", workload="canary", cells="all")
+        plan["criteria"].append({"id": "nonces", "sentence": "No secret of another request", "metric": "foreign_nonces",
+                                 "statistic": "count", "comparator": "<=", "limit": {"value": 0, "unit": "count"}})
+    with Trial(edit) as t:
+        t.lock().faults("--fault http503:every=9")
+        t.run()
+        agree(t)
+        cells = {c["workload"]: c for c in t.verdict()["cells"]}
+        check(cells["canary"]["canaries"]["n"] > 5, cells["canary"]["canaries"])
+        check(cells["canary"]["prefix_cache_source"] == "engine metrics", cells["canary"]["prefix_cache_source"])
+        check(cells["again"]["n_retries"] > 0, "retries")
+        t.faults("--fault nonce-leak:every=5")
+        t.run("leak")
+        agree(t, "leak", "rejected")
+        check(t.verdict("leak")["security"]["foreign_nonces"] > 0, t.verdict("leak")["security"])
+
+
+def test_a_trace():
+    def edit(plan):
+        workload(plan, "trace", prompt_tok=None, output_tok=None, requests=None, concurrency=None,
+                 arrival={"kind": "trace", "trace": "trace.jsonl", "speed": 2})
+        criterion(plan, "ttft", "p50", "<=", 4, "s", workload="trace", cells="all")
+    with Trial(edit) as t:
+        t.write("trace.jsonl", b"".join(b'{"timestamp_ms": %d, "input_length": %d, "output_length": %d}\n' %
+                                        (i * 40, 10 + i % 5, 3 + i % 3) for i in range(40)))
+        t.lock().run()
+        agree(t)
+
+
 def test_lists_in_any_order_and_all_cells_of_a_workload():
     def edit(plan):
         plan["workloads"][0].update(prompt_tok=[64, 16], concurrency=[3, 1], requests=40, other_requests=30)
