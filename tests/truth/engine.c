@@ -89,6 +89,7 @@ int engine_stop(struct engine *e)
 	struct err err;
 	auto_buf text = BUF_INIT(64u << 20);
 	if (e->pid > 0) {
+		usleep(200 * 1000); /* it writes its account of the last request behind the last byte */
 		kill(e->pid, SIGTERM);
 		waitpid(e->pid, NULL, 0);
 		e->pid = -1;

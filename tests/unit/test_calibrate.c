@@ -590,8 +590,8 @@ static void test_a_bad_cpu_list_is_named(void **state)
 #define STOP_MS 60
 #define N_STOPS 4
 
-/* A client that does not get to run sees tokens late, and the calibration says by how much: the null engine
- * goes on meanwhile and knows when it sent them. */
+/* A client that does not get to run: its clock would see tokens late, the kernel's receive stamps do not, and
+ * then it shows in the lag of its loop. One of the two always says so. */
 static void test_a_client_stopped_on_purpose_is_seen(void **state)
 {
 	int ends[2];
@@ -620,8 +620,7 @@ static void test_a_client_stopped_on_purpose_is_seen(void **state)
 	assert_whole(&cal, 20);
 	uint64_t worst =
 		cal.ttft_error_max_ns > cal.itl_error_max_ns ? cal.ttft_error_max_ns : cal.itl_error_max_ns;
-	assert_true(worst >= 50 * MS);
-	assert_true(cal.itl_error_p99_ns >= 10 * MS);
+	assert_true(worst >= 50 * MS || (cal.loop_lag_p99_ns != REC_NONE && cal.loop_lag_p99_ns >= 40 * MS));
 }
 
 int main(void)
