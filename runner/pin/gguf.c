@@ -2,6 +2,8 @@
 #include "pin/gguf.h"
 
 #include "base/cleanup.h"
+#include "pin/gguf_parts.h"
+#include "pin/lfs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,294 +12,330 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define HEADER_BYTES_MAX (256u << 20) /* tokenizer lists of large vocabularies are some 10 MiB */
-#define STEPS_MAX 20000000u
-enum { WINDOW_BYTES = 1 << 16, NESTED_ARRAYS_MAX = 4, KEY_BYTES = 256, TEXT_BYTES = 256 };
+#define KEPT_ARRAY_MAX 4096 /* per-layer lists; vocabularies are longer */
+#define KEPT_TEXT_MAX (64u << 10)
+#define KEY_BYTES_MAX 65535
+enum { START_BYTES = 24, VALUE_BYTES_MIN = 8 + 4 + 1, TENSOR_BYTES_MIN = 8 + 4 + 4 + 8 };
 
-enum value_type {
-	T_U8,
-	T_I8,
-	T_U16,
-	T_I16,
-	T_U32,
-	T_I32,
-	T_F32,
-	T_BOOL,
-	T_STRING,
-	T_ARRAY,
-	T_U64,
-	T_I64,
-	T_F64
-};
 static const uint8_t type_bytes[] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
 
-/* llama.cpp's file types, by number. */
-static const char *const file_types[] = {
-	"F32",    "F16",    "Q4_0",   "Q4_1",    NULL,     NULL,     NULL,     "Q8_0",   "Q5_0",  "Q5_1",
-	"Q2_K",   "Q3_K_S", "Q3_K_M", "Q3_K_L",  "Q4_K_S", "Q4_K_M", "Q5_K_S", "Q5_K_M", "Q6_K",  "IQ2_XXS",
-	"IQ2_XS", "Q2_K_S", "IQ3_XS", "IQ3_XXS", "IQ1_S",  "IQ4_NL", "IQ3_S",  "IQ3_M",  "IQ2_S", "IQ2_M",
-	"IQ4_XS", "IQ1_M",  "BF16",   NULL,      NULL,     NULL,     "TQ1_0",  "TQ2_0",  "MXFP4",
-};
+/* --- values -------------------------------------------------------------------------------------------- */
 
-struct reader {
-	int fd;
-	const char *name;
-	struct err *err;
-	uint64_t at, size; /* of the next byte, of the file */
-	uint64_t window_at;
-	size_t window_len;
-	unsigned steps;
-	uint32_t version;
-	bool big_endian;
-	uint8_t window[WINDOW_BYTES];
-};
-
-struct text {
-	char s[TEXT_BYTES];
-	uint64_t len; /* whole length; s holds its start, NUL-terminated */
-};
-
-static int damaged(struct reader *r, const char *what)
+int gguf_grow(void *list_ptr, size_t n, size_t *room, size_t elem_bytes)
 {
-	return err_set(r->err, ERR_PLAN, "%s: GGUF header damaged at byte %" PRIu64 ": %s", r->name, r->at,
-	               what);
-}
-
-static int fill(struct reader *r)
-{
-	ssize_t n;
-	do
-		n = pread(r->fd, r->window, WINDOW_BYTES, (off_t)r->at);
-	while (n < 0 && errno == EINTR);
-	if (n < 0)
-		return err_sys(r->err, ERR_ENV, errno, "%s: cannot read", r->name);
-	r->window_at = r->at;
-	r->window_len = (size_t)n;
-	return 0;
-}
-
-static int skip(struct reader *r, uint64_t n)
-{
-	if (n > r->size - r->at)
-		return damaged(r, "it ends too early");
-	if (r->at + n > HEADER_BYTES_MAX || ++r->steps > STEPS_MAX)
-		return damaged(r, "it is larger than any real one");
-	r->at += n;
-	return 0;
-}
-
-static int take(struct reader *r, void *out, size_t n)
-{
-	uint64_t from = r->at;
-	if (skip(r, n))
+	void **list = list_ptr;
+	if (n < *room)
+		return 0;
+	size_t more = *room ? *room + *room / 2 : 16;
+	void *p = realloc(*list, more * elem_bytes);
+	if (!p)
 		return -1;
-	if (from < r->window_at || from + n > r->window_at + r->window_len) {
-		r->at = from;
-		if (fill(r))
-			return -1;
-		if (r->window_len < n)
-			return damaged(r, "it ends too early");
-		r->at = from + n;
-	}
-	memcpy(out, r->window + (from - r->window_at), n);
+	*list = p;
+	*room = more;
 	return 0;
 }
 
-static int take_uint(struct reader *r, size_t n, uint64_t *out)
+static bool is_whole(enum gguf_type t)
 {
-	uint8_t b[8];
-	uint64_t v = 0;
-	if (take(r, b, n))
-		return -1;
-	for (size_t i = 0; i < n; i++)
-		v = v << 8 | b[r->big_endian ? i : n - 1 - i];
-	*out = v;
-	return 0;
+	return t != GGUF_F32 && t != GGUF_F64 && t != GGUF_STRING && t != GGUF_ARRAY;
 }
 
-/* Version 1 had 32-bit counts. */
-static int take_count(struct reader *r, uint64_t *out)
+static uint64_t sign_extended(enum gguf_type t, uint64_t v)
 {
-	return take_uint(r, r->version == 1 ? 4 : 8, out);
+	if (t == GGUF_I8)
+		return (uint64_t)(int64_t)(int8_t)v;
+	if (t == GGUF_I16)
+		return (uint64_t)(int64_t)(int16_t)v;
+	return t == GGUF_I32 ? (uint64_t)(int64_t)(int32_t)v : v;
 }
 
-static int take_text(struct reader *r, struct text *out)
-{
-	if (take_count(r, &out->len))
-		return -1;
-	size_t n = out->len < TEXT_BYTES - 1 ? (size_t)out->len : TEXT_BYTES - 1;
-	if (take(r, out->s, n) || skip(r, out->len - n))
-		return -1;
-	out->s[n] = '\0';
-	return 0;
-}
-
-static int skip_text(struct reader *r)
+static int skip_text(struct gguf_bytes *r)
 {
 	uint64_t len;
-	return take_count(r, &len) || skip(r, len) ? -1 : 0;
+	return gguf_take_uint(r, 8, &len) || gguf_skip(r, len) ? -1 : 0;
 }
 
-/* Arrays may nest; more than a few levels is an attack. */
-static int skip_array(struct reader *r)
+static int take_list(struct gguf_bytes *r, struct gguf_value *v)
 {
-	uint64_t type, n;
-	for (unsigned level = 0; level < NESTED_ARRAYS_MAX; level++) {
-		if (take_uint(r, 4, &type) || take_count(r, &n))
+	v->list = calloc((size_t)v->n + 1, sizeof(*v->list));
+	if (!v->list)
+		return err_set(r->err, ERR_ENV, "%s: no memory", r->name);
+	for (uint64_t i = 0; i < v->n; i++) {
+		if (gguf_take_uint(r, type_bytes[v->type], &v->list[i]))
 			return -1;
-		if (type > T_F64)
-			return damaged(r, "unknown type of an array");
-		if (type != T_ARRAY) {
-			if (type_bytes[type])
-				return n > r->size ? damaged(r, "an array is longer than the file")
-				                   : skip(r, n * type_bytes[type]);
-			for (uint64_t i = 0; i < n; i++)
-				if (skip_text(r))
-					return -1;
-			return 0;
-		}
-		if (n != 1)
-			return damaged(r, "arrays of several arrays are not read");
+		v->list[i] = sign_extended(v->type, v->list[i]);
 	}
-	return damaged(r, "arrays nested too deep");
-}
-
-static int skip_value(struct reader *r, uint64_t type)
-{
-	if (type == T_STRING)
-		return skip_text(r);
-	if (type == T_ARRAY)
-		return skip_array(r);
-	if (type > T_F64)
-		return damaged(r, "unknown type of a value");
-	return skip(r, type_bytes[type]);
-}
-
-static bool is_unsigned_type(uint64_t type)
-{
-	return type == T_U8 || type == T_U16 || type == T_U32 || type == T_U64 || type == T_I32;
-}
-
-/* The value when it is a whole number, *has = false and skipped else. */
-static int take_whole(struct reader *r, uint64_t type, uint64_t *out, bool *has)
-{
-	*has = is_unsigned_type(type);
-	if (!*has)
-		return skip_value(r, type);
-	if (take_uint(r, type_bytes[type], out))
-		return -1;
-	if (type == T_I32 && *out > INT32_MAX)
-		*has = false;
+	v->n_kept = (size_t)v->n;
 	return 0;
 }
 
-static int take_text_value(struct reader *r, uint64_t type, char *out, size_t size)
+static int take_array(struct gguf_bytes *r, struct gguf_value *v)
 {
-	struct text t;
-	if (type != T_STRING)
-		return skip_value(r, type);
-	if (take_text(r, &t))
+	uint64_t type;
+	if (gguf_take_uint(r, 4, &type) || gguf_take_uint(r, 8, &v->n))
 		return -1;
-	size_t n = strnlen(t.s, size - 1); /* longer ones are cut */
-	memcpy(out, t.s, n);
-	out[n] = '\0';
-	return 0;
-}
-
-static void name_file_type(struct gguf_info *g, uint64_t number)
-{
-	if (number < ARRAY_LEN(file_types) && file_types[number])
-		snprintf(g->file_type, sizeof(g->file_type), "%s", file_types[number]);
-	else
-		snprintf(g->file_type, sizeof(g->file_type), "type %" PRIu32, (uint32_t)number);
-}
-
-static bool ends_with(const char *s, const char *end)
-{
-	size_t n = strlen(s), m = strlen(end);
-	return n > m && strcmp(s + n - m, end) == 0;
-}
-
-static int take_member(struct reader *r, struct gguf_info *g)
-{
-	struct text key;
-	uint64_t type, number = 0;
-	bool has = false;
-	if (take_text(r, &key) || take_uint(r, 4, &type))
-		return -1;
-	if (strcmp(key.s, "general.architecture") == 0)
-		return take_text_value(r, type, g->architecture, sizeof(g->architecture));
-	if (strcmp(key.s, "general.name") == 0)
-		return take_text_value(r, type, g->name, sizeof(g->name));
-	if (strcmp(key.s, "general.file_type") == 0) {
-		if (take_whole(r, type, &number, &has))
-			return -1;
-		if (has)
-			name_file_type(g, number);
+	if (type == GGUF_ARRAY)
+		return gguf_damaged(r, "an array of arrays");
+	if (type > GGUF_F64)
+		return gguf_damaged(r, "unknown type of an array");
+	v->type = (enum gguf_type)type;
+	v->is_array = true;
+	if (v->n > gguf_left(r) / (type == GGUF_STRING ? 8 : type_bytes[type]))
+		return gguf_damaged(r, "an array is longer than the file");
+	if (type == GGUF_STRING) {
+		for (uint64_t i = 0; i < v->n; i++)
+			if (skip_text(r))
+				return -1;
 		return 0;
 	}
-	if (strcmp(key.s, "split.count") == 0)
-		return take_whole(r, type, &g->split_count, &g->has_split);
-	if (ends_with(key.s, ".context_length") && !strchr(key.s, '/')) {
-		size_t n = strlen(g->architecture);
-		bool ours = n == 0 || (strncmp(key.s, g->architecture, n) == 0 && key.s[n] == '.');
-		if (ours)
-			return take_whole(r, type, &g->context_tok, &g->has_context);
-	}
-	return skip_value(r, type);
+	if (is_whole(v->type) && v->n <= KEPT_ARRAY_MAX)
+		return take_list(r, v);
+	return gguf_skip(r, v->n * type_bytes[type]);
 }
 
-static int take_start(struct reader *r, struct gguf_info *g)
+static int take_text_value(struct gguf_bytes *r, struct gguf_value *v)
 {
-	char magic[4];
-	uint64_t version;
-	if (r->size < 24 || take(r, magic, 4) || memcmp(magic, "GGUF", 4) != 0)
-		return err_set(r->err, ERR_PLAN, "%s: is no GGUF file (it does not start with \"GGUF\")",
-		               r->name);
-	if (take_uint(r, 4, &version))
+	if (gguf_take_uint(r, 8, &v->text_bytes))
 		return -1;
-	/* The version is small: one that is not was written in the other byte order. */
-	if ((version & 0xffff) == 0) {
+	if (v->text_bytes > gguf_left(r))
+		return gguf_damaged(r, "a text is longer than the file");
+	if (v->text_bytes > KEPT_TEXT_MAX)
+		return gguf_skip(r, v->text_bytes);
+	v->text = calloc(1, (size_t)v->text_bytes + 1);
+	if (!v->text)
+		return err_set(r->err, ERR_ENV, "%s: no memory", r->name);
+	return gguf_take(r, v->text, (size_t)v->text_bytes);
+}
+
+static int take_scalar(struct gguf_bytes *r, struct gguf_value *v)
+{
+	uint64_t bits;
+	uint32_t low;
+	float f;
+	if (gguf_take_uint(r, type_bytes[v->type], &bits))
+		return -1;
+	low = (uint32_t)bits;
+	memcpy(&f, &low, sizeof(f));
+	if (v->type == GGUF_F32)
+		v->real = (double)f;
+	else if (v->type == GGUF_F64)
+		memcpy(&v->real, &bits, sizeof(v->real));
+	else
+		v->number = sign_extended(v->type, bits);
+	return 0;
+}
+
+static int take_value(struct gguf_bytes *r, struct gguf_value *v)
+{
+	uint64_t type;
+	if (gguf_take_text(r, &v->key, KEY_BYTES_MAX) || gguf_take_uint(r, 4, &type))
+		return -1;
+	if (type > GGUF_F64)
+		return gguf_damaged(r, "unknown type of a value");
+	v->type = (enum gguf_type)type;
+	v->n = 1;
+	if (type == GGUF_STRING)
+		return take_text_value(r, v);
+	return type == GGUF_ARRAY ? take_array(r, v) : take_scalar(r, v);
+}
+
+static int by_key(const void *a, const void *b)
+{
+	return strcmp(((const struct gguf_value *)a)->key, ((const struct gguf_value *)b)->key);
+}
+
+static int read_values(struct gguf *g, struct gguf_bytes *r, uint64_t n)
+{
+	size_t room = 0;
+	for (uint64_t i = 0; i < n; i++) {
+		if (gguf_grow(&g->values, g->n_values, &room, sizeof(*g->values)))
+			return err_set(r->err, ERR_ENV, "%s: no memory", r->name);
+		struct gguf_value *v = &g->values[g->n_values];
+		memset(v, 0, sizeof(*v));
+		if (take_value(r, v)) {
+			free(v->key);
+			free(v->text);
+			free(v->list);
+			return -1;
+		}
+		g->n_values++;
+	}
+	if (g->n_values)
+		qsort(g->values, g->n_values, sizeof(*g->values), by_key);
+	for (size_t i = 1; i < g->n_values; i++)
+		if (by_key(&g->values[i - 1], &g->values[i]) == 0)
+			return err_set(r->err, ERR_PLAN,
+			               "%s: GGUF header damaged: the key %.100s is given twice", r->name,
+			               g->values[i].key);
+	return 0;
+}
+
+/* --- the start ----------------------------------------------------------------------------------------- */
+
+static int bad_magic(struct gguf_bytes *r, const uint8_t m[4])
+{
+	static const char *const old[][2] = { { "tjgg", "GGJT" }, { "ggjt", "GGJT" }, { "fmgg", "GGMF" },
+		                              { "ggmf", "GGMF" }, { "lmgg", "GGML" }, { "ggml", "GGML" },
+		                              { "algg", "GGLA" }, { "ggla", "GGLA" } };
+	for (size_t i = 0; i < ARRAY_LEN(old); i++)
+		if (memcmp(m, old[i][0], 4) == 0)
+			return err_set(r->err, ERR_PLAN,
+			               "%s: is no GGUF file: an old %s file, from before GGUF: convert the "
+			               "model again",
+			               r->name, old[i][1]);
+	if (memcmp(m, "FUGG", 4) == 0)
+		return err_set(r->err, ERR_PLAN,
+		               "%s: is no GGUF file: bad magic \"FUGG\" (a mark for big-endian files that "
+		               "was proposed and not adopted; those start with \"GGUF\" too)",
+		               r->name);
+	return err_set(r->err, ERR_PLAN,
+	               "%s: is no GGUF file: bad magic %02x %02x %02x %02x (want 47 47 55 46, \"GGUF\")",
+	               r->name, m[0], m[1], m[2], m[3]);
+}
+
+/* The version is small: one that is not was written in the other byte order. */
+static int take_version(struct gguf *g, struct gguf_bytes *r)
+{
+	uint64_t version;
+	if (gguf_take_uint(r, 4, &version))
+		return -1;
+	if (version != 0 && (version & 0xffff) == 0) {
 		r->big_endian = true;
 		version = __builtin_bswap32((uint32_t)version);
 	}
-	if (version < 1 || version > 3)
-		return err_set(r->err, ERR_PLAN, "%s: GGUF version %" PRIu64 " is not known (want 1 to 3)",
+	if (version == 0)
+		return err_set(r->err, ERR_PLAN, "%s: bad version: 0 (want 2 or 3)", r->name);
+	if (version == 1)
+		return err_set(r->err, ERR_PLAN,
+		               "%s: GGUF version 1 is not supported (want 2 or 3): convert the model again",
+		               r->name);
+	if (version > 3)
+		return err_set(r->err, ERR_PLAN, "%s: unknown GGUF version %" PRIu64 " (want 2 or 3)",
 		               r->name, version);
-	r->version = (uint32_t)version;
-	g->version = r->version;
+	g->version = (uint32_t)version;
 	g->big_endian = r->big_endian;
-	return take_count(r, &g->n_tensors) || take_count(r, &g->n_metadata) ? -1 : 0;
-}
-
-static int read_header(struct reader *r, struct gguf_info *g)
-{
-	if (take_start(r, g))
-		return -1;
-	for (uint64_t i = 0; i < g->n_metadata; i++)
-		if (take_member(r, g))
-			return -1;
 	return 0;
 }
 
-int gguf_read(struct gguf_info *out, const char *path, struct err *err)
+static int take_start(struct gguf *g, struct gguf_bytes *r, uint64_t *n_tensors, uint64_t *n_values)
+{
+	uint8_t magic[4];
+	if (weights_not_a_stand_in(r->fd, r->size, r->name, r->err))
+		return -1;
+	if (r->size < 4)
+		return err_set(r->err, ERR_PLAN, "%s: is no GGUF file: only %" PRIu64 " bytes", r->name,
+		               r->size);
+	if (gguf_take(r, magic, 4))
+		return -1;
+	if (memcmp(magic, "GGUF", 4) != 0)
+		return bad_magic(r, magic);
+	if (take_version(g, r) || gguf_take_uint(r, 8, n_tensors) || gguf_take_uint(r, 8, n_values))
+		return -1;
+	if (*n_values > gguf_left(r) / VALUE_BYTES_MIN || *n_tensors > gguf_left(r) / TENSOR_BYTES_MIN)
+		return err_set(r->err, ERR_PLAN,
+		               "%s: GGUF header damaged: it counts %" PRIu64 " tensors and %" PRIu64
+		               " values, more than the file can hold",
+		               r->name, *n_tensors, *n_values);
+	return 0;
+}
+
+static int take_alignment(struct gguf *g, struct gguf_bytes *r)
+{
+	const struct gguf_value *v = gguf_find(g, "general.alignment");
+	g->alignment_bytes = 32;
+	if (!v)
+		return 0;
+	if (v->is_array || v->type != GGUF_U32 || v->number == 0 || (v->number & (v->number - 1)))
+		return err_set(r->err, ERR_PLAN,
+		               "%s: GGUF header damaged: general.alignment is no power of two (32 bits)",
+		               r->name);
+	g->alignment_bytes = v->number;
+	return 0;
+}
+
+static int read_header(struct gguf *g, struct gguf_bytes *r)
+{
+	uint64_t n_tensors, n_values;
+	if (take_start(g, r, &n_tensors, &n_values) || read_values(g, r, n_values) || take_alignment(g, r) ||
+	    gguf_read_tensors(g, r, n_tensors))
+		return -1;
+	g->header_bytes = r->at;
+	return gguf_check_layout(g, r);
+}
+
+int gguf_read(struct gguf *out, const char *path, struct err *err)
 {
 	struct stat st;
-	struct gguf_info g = { 0 };
-	auto_fd fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct gguf g = { 0 };
+	auto_fd fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0 || fstat(fd, &st))
 		return err_sys(err, ERR_ENV, errno, "%s: cannot open", path);
 	if (!S_ISREG(st.st_mode))
 		return err_set(err, ERR_ENV, "%s: is not a regular file", path);
-	auto_free struct reader *r = calloc(1, sizeof(*r));
+	auto_free struct gguf_bytes *r = calloc(1, sizeof(*r));
 	if (!r)
 		return err_set(err, ERR_ENV, "%s: no memory", path);
 	r->fd = fd;
 	r->name = path;
 	r->err = err;
-	r->size = (uint64_t)st.st_size;
-	if (read_header(r, &g))
+	r->size = g.file_bytes = (uint64_t)st.st_size;
+	if (read_header(&g, r)) {
+		gguf_done(&g);
 		return -1;
+	}
 	*out = g;
 	return 0;
+}
+
+void gguf_done(struct gguf *g)
+{
+	for (size_t i = 0; i < g->n_values; i++) {
+		free(g->values[i].key);
+		free(g->values[i].text);
+		free(g->values[i].list);
+	}
+	for (size_t i = 0; i < g->n_tensors; i++)
+		free(g->tensors[i].name);
+	free(g->values);
+	free(g->tensors);
+	*g = (struct gguf){ 0 };
+}
+
+/* --- look-ups ------------------------------------------------------------------------------------------ */
+
+static int key_order(const void *key, const void *value)
+{
+	return strcmp(key, ((const struct gguf_value *)value)->key);
+}
+
+const struct gguf_value *gguf_find(const struct gguf *g, const char *key)
+{
+	return g->n_values ? bsearch(key, g->values, g->n_values, sizeof(*g->values), key_order) : NULL;
+}
+
+const struct gguf_value *gguf_find_arch(const struct gguf *g, const char *key)
+{
+	char full[256];
+	const char *arch = gguf_text(g, "general.architecture");
+	if (!arch || snprintf(full, sizeof(full), "%s.%s", arch, key) >= (int)sizeof(full))
+		return NULL;
+	return gguf_find(g, full);
+}
+
+const char *gguf_text(const struct gguf *g, const char *key)
+{
+	const struct gguf_value *v = gguf_find(g, key);
+	return v && !v->is_array ? v->text : NULL;
+}
+
+bool gguf_number(const struct gguf_value *v, uint64_t *out)
+{
+	if (!v || v->is_array || !is_whole(v->type))
+		return false;
+	bool is_signed =
+		v->type == GGUF_I8 || v->type == GGUF_I16 || v->type == GGUF_I32 || v->type == GGUF_I64;
+	if (is_signed && (int64_t)v->number < 0)
+		return false;
+	*out = v->number;
+	return true;
 }

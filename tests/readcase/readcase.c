@@ -5,11 +5,15 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const struct case_kind kinds[] = {
 	{ "archive", read_archive_kind },
 	{ "json", read_json_kind },
 	{ "bench-metrics", read_bench_metrics_kind },
+	{ "model-file", read_model_file_kind },
+	{ "model-config", read_model_config_kind },
+	{ "kv-size", read_kv_size_kind },
 	{ "stream", read_stream_kind },
 };
 
@@ -36,17 +40,31 @@ int case_read_file(struct buf *out, const struct case_dir *c, const struct case_
 	return fs_read(out, path, CASE_FILE_BYTES_MAX, err);
 }
 
+const char *case_name(const struct case_dir *c, const struct case_input *in)
+{
+	struct stat st;
+	auto_free char *path = case_path(c, in);
+	bool folder = path && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+	bool is_plain = strcmp(in->ext, "d") == 0 || in->name[0];
+	return folder && !is_plain ? in->ext : in->name;
+}
+
 void case_put_error(struct json_out *o, const struct err *e)
 {
 	jo_str(o, "status", "error");
 	jo_str(o, "reason", e->msg);
 }
 
-static int add_input(struct case_dir *c, const char *file, struct err *err)
+static int add_input(struct case_dir *c, const char *told, struct err *err)
 {
-	if (strncmp(file, "input", 5) != 0 || strchr(file, '/') || strlen(file) > 255 ||
+	char file[256] = "";
+	size_t len = strlen(told);
+	if (len > 0 && told[len - 1] == '/')
+		len--; /* a folder */
+	if (strncmp(told, "input", 5) != 0 || memchr(told, '/', len) || len >= sizeof(file) ||
 	    c->n_inputs >= MAX_INPUTS)
-		return err_set(err, ERR_PLAN, "case.json: '%s' is not the name of an input", file);
+		return err_set(err, ERR_PLAN, "case.json: '%s' is not the name of an input", told);
+	memcpy(file, told, len);
 	const char *dot = strrchr(file, '.');
 	struct case_input *in = &c->inputs[c->n_inputs++];
 	in->file = strdup(file);

@@ -38,6 +38,9 @@ const struct case_input *case_find(const struct case_dir *c, const char *name, c
 char *case_path(const struct case_dir *c, const struct case_input *in);
 warn_unused int case_read_file(struct buf *out, const struct case_dir *c, const struct case_input *in,
                                struct err *err);
+/* What an input is called in the answer: "input.fp8/" (a folder) is "fp8", "input.d/" and input.gguf are "".
+ */
+const char *case_name(const struct case_dir *c, const struct case_input *in);
 /* "status": "error" and "reason" from a struct err. */
 void case_put_error(struct json_out *o, const struct err *e);
 
@@ -45,5 +48,8 @@ int read_json_kind(const struct case_dir *c, struct json_out *o, struct err *err
 int read_archive_kind(const struct case_dir *c, struct json_out *o, struct err *err);
 int read_stream_kind(const struct case_dir *c, struct json_out *o, struct err *err);
 int read_bench_metrics_kind(const struct case_dir *c, struct json_out *o, struct err *err);
+int read_model_file_kind(const struct case_dir *c, struct json_out *o, struct err *err);
+int read_model_config_kind(const struct case_dir *c, struct json_out *o, struct err *err);
+int read_kv_size_kind(const struct case_dir *c, struct json_out *o, struct err *err);
 
 #endif
