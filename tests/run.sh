@@ -14,7 +14,7 @@ testenv=$root/.proofmark/testenv
 mkdir -p "$log"
 
 packages="$(sh quickstart.sh --packages) python3-venv clang-14 libclang-rt-14-dev clang-format-14 codespell
-	shellcheck mandoc bsdextrautils bash zsh fish"
+	shellcheck mandoc bsdextrautils bash zsh fish docker-registry"
 # Independent readers of our formats: none of it is part of the product.
 python_packages='securesystemslib==1.6.0 cryptography==50.0.2 jsonschema==4.26.0'
 

@@ -9,6 +9,7 @@
 
 static const struct case_kind kinds[] = {
 	{ "archive", read_archive_kind },
+	{ "container", read_container_kind },
 	{ "json", read_json_kind },
 	{ "bench-metrics", read_bench_metrics_kind },
 	{ "model-file", read_model_file_kind },

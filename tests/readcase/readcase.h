@@ -46,6 +46,7 @@ void case_put_error(struct json_out *o, const struct err *e);
 
 int read_json_kind(const struct case_dir *c, struct json_out *o, struct err *err);
 int read_archive_kind(const struct case_dir *c, struct json_out *o, struct err *err);
+int read_container_kind(const struct case_dir *c, struct json_out *o, struct err *err);
 int read_stream_kind(const struct case_dir *c, struct json_out *o, struct err *err);
 int read_bench_metrics_kind(const struct case_dir *c, struct json_out *o, struct err *err);
 int read_model_file_kind(const struct case_dir *c, struct json_out *o, struct err *err);

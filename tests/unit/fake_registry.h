@@ -42,7 +42,7 @@ struct fake {
 	struct route routes[FAKE_ROUTES_MAX];
 	size_t n;
 	struct buf log; /* heads of all requests */
-	unsigned n_requests;
+	unsigned n_requests, n_connections;
 };
 
 static inline void fake_send(int fd, const char *p, size_t len)
@@ -150,6 +150,7 @@ static inline void *fake_run(void *ctx)
 		int fd = accept(f->fd, NULL, NULL);
 		if (fd < 0)
 			return NULL;
+		f->n_connections++;
 		while (fake_serve_one(f, fd))
 			;
 		close(fd);
