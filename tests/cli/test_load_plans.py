@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import re
+import signal
 import subprocess
 import time
 
@@ -330,6 +331,31 @@ def test_every_api_is_driven_over_a_socket_file():
                 check(len(load["load"]) == 20 and not bad, "%s: %r" % (api, bad[:2]))
                 for r in load["load"]:
                     check(r["usage_prompt_tok"] in (None, r["prompt_tok"]), "%s: prompt length %r" % (api, r))
+
+
+def test_a_client_that_is_stopped_again_and_again_is_no_measurement():
+    def edit(plan, workload):
+        plan["instrument"].update(max_loop_lag_ms=60, calibration_s=0)
+        workload.update(requests=240, output_tok=12)
+        plan["candidates"][0]["engine"]["args"] += ["--ttft-ms", "15", "--itl-us", "1000"]
+    with Trial(short(edit)) as t:
+        p = helper.start(*t.lock().run_args())
+        end = time.monotonic() + 30
+        while not (os.path.exists(t.path("out", "events.jsonl")) and any(e["ev"] == "cell_begin" for e in t.events())):
+            check(time.monotonic() < end, "no load")
+            time.sleep(0.02)
+        while p.poll() is None and time.monotonic() < end and not any(e["ev"] == "cell_end" for e in t.events()):
+            p.send_signal(signal.SIGSTOP)
+            time.sleep(0.2)
+            p.send_signal(signal.SIGCONT)
+            time.sleep(0.2)
+        r = helper.finish(p)
+        check(r.code == 4, "want exit 4: %r" % r)
+        verdict = t.verdict()
+        cell = verdict["cells"][0]
+        check(verdict["verdict"] == "invalid" and not cell["valid"], verdict["verdict"])
+        check("lag" in cell["invalid_reason"], cell["invalid_reason"])
+        check(all(c["state"] == "invalid" for c in verdict["criteria"] if c["metric"] == "ttft"), "ttft was judged")
 
 
 if __name__ == "__main__":
