@@ -59,7 +59,7 @@ void opt_help(FILE *f, const struct command *cmd);
 int cli_main(int argc, char **argv);
 
 /* The commands, one cmd_X.c each. */
-extern const struct command cmd_init, cmd_check, cmd_lock, cmd_run, cmd_load, cmd_seal, cmd_report, cmd_show,
-	cmd_verify, cmd_key, cmd_completion, cmd_help, cmd_version;
+extern const struct command cmd_init, cmd_check, cmd_lock, cmd_fit, cmd_run, cmd_load, cmd_seal, cmd_report,
+	cmd_show, cmd_verify, cmd_key, cmd_completion, cmd_help, cmd_version;
 
 #endif
