@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `proofmark load URL`: see cmd_load.h. */
 #include "cli/cmd_load.h"
+#include "load/scrub.h"
 
 static int run(const struct parsed *p, struct err *err)
 {
@@ -10,7 +11,7 @@ static int run(const struct parsed *p, struct err *err)
 	if (rc == 0)
 		rc = merge ? load_merge(&o, p, err) : load_drive(&o, err);
 	if (rc < 0)
-		load_blank(err->msg, o.key);
+		scrub(err->msg, o.key);
 	load_opts_done(&o);
 	return rc;
 }

@@ -73,8 +73,6 @@ void load_opts_done(struct load_opts *o);
 warn_unused int load_duration(uint64_t *ns, const char *text, const char *option, struct err *err);
 /* "ttft=800ms,itl=60ms" */
 warn_unused int load_slo_read(struct load_slo *out, const char *text, struct err *err);
-/* Overwrites the secret in a text of the server's. */
-void load_blank(char *text, const char *secret);
 
 /* --- the plan (cmd_load_plan.c) --------------------------------------------------------------------------
  */

@@ -6,6 +6,7 @@
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "engine/engine.h"
+#include "load/scrub.h"
 #include "model/schedule.h"
 #include "store/rundir.h"
 #include "trial/prompts.h"
@@ -172,7 +173,7 @@ static int take(void *ctx, struct record *rec, const uint8_t *tokens, size_t len
                 size_t text_len)
 {
 	struct drive *d = ctx;
-	load_blank(rec->detail, d->o->key);
+	scrub(rec->detail, d->o->key);
 	if (d->dir && (rundir_record(d->dir, rec, tokens, len) || cell_bodies_sent(d->bodies, rec->k)))
 		return -1;
 	return load_rows_take(&d->rows, rec, tokens, len, 0);

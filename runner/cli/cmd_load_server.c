@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "cli/cmd_load.h"
 #include "engine/engine.h"
+#include "load/scrub.h"
 
 #include <math.h>
 #include <string.h>
@@ -25,6 +26,15 @@ static enum engine_kind engine_named(const char *owner)
 	return ENGINE_ATTACH;
 }
 
+/* NULL when the name repeats the key: it would stand in every request and in the records. */
+static char *model_named(const char *id, const char *key)
+{
+	auto_free char *shown = strdup(id);
+	if (shown)
+		scrub(shown, key);
+	return shown && strcmp(shown, id) == 0 ? strdup(id) : NULL;
+}
+
 static void take_models(struct load_server *s, const struct load_opts *o, const struct buf *answer)
 {
 	struct err none = { 0 };
@@ -34,7 +44,7 @@ static void take_models(struct load_server *s, const struct load_opts *o, const 
 	const struct cJSON *data = json_get(list, "data"), *first = cJSON_IsArray(data) ? data->child : NULL;
 	const char *id = json_str(first, "id");
 	if (!s->model && id && *id)
-		s->model = strdup(id);
+		s->model = model_named(id, o->key);
 	if (!o->engine_known)
 		s->engine = engine_named(json_str(first, "owned_by"));
 }

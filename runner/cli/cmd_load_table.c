@@ -200,6 +200,14 @@ static void put_client(FILE *f, const struct load_sum *s)
 		fprintf(f, "not calibrated: %s\n", p->cal_why);
 }
 
+static bool wants_key(const struct load_sum *s)
+{
+	for (size_t i = 0; i < s->n_failures; i++)
+		if (s->failures[i].http == 401 || s->failures[i].http == 403)
+			return true;
+	return false;
+}
+
 static void put_end(FILE *f, const struct load_sum *s)
 {
 	for (size_t i = 0; i < s->n_reasons; i++)
@@ -215,7 +223,8 @@ static void put_end(FILE *f, const struct load_sum *s)
 	if (!s->exact)
 		fprintf(f, LABEL "the server shows no tokenizer: prompt lengths are words\n", "note");
 	if (!s->n_ok)
-		fputs("no request succeeded\n", f);
+		fprintf(f, "no request succeeded%s\n",
+		        wants_key(s) ? ": the server wants a key, see --key-env and --key-file" : "");
 	if (s->client_bound)
 		fputs("client-bound: the figures above are not the server's alone\n", f);
 }

@@ -63,10 +63,3 @@ int load_slo_read(struct load_slo *out, const char *text, struct err *err)
 	*out = s;
 	return 0;
 }
-
-void load_blank(char *text, const char *secret)
-{
-	size_t len = secret ? strlen(secret) : 0;
-	for (char *at = text; len && (at = strstr(at, secret)); at += len)
-		memset(at, '*', len);
-}

@@ -2,6 +2,7 @@
 #include "load/answer.h"
 
 #include "load/scan.h"
+#include "load/scrub.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -159,39 +160,39 @@ bool answer_whole(const struct answer *a)
 
 /* --- the end ------------------------------------------------------------------------------------------- */
 
+/* Valid UTF-8 that steers a terminal or turns the text round: C1 controls, line ends, marks of direction. */
+static bool steers(const char *p, size_t len)
+{
+	const unsigned char *u = (const unsigned char *)p;
+	if (len == 2)
+		return u[0] == 0xC2 && u[1] < 0xA0;
+	if (len != 3 || u[0] != 0xE2)
+		return false;
+	return (u[1] == 0x80 && (u[2] == 0x8E || u[2] == 0x8F || (u[2] >= 0xA8 && u[2] <= 0xAE))) ||
+	       (u[1] == 0x81 && u[2] >= 0xA6 && u[2] <= 0xA9);
+}
+
 /* Printable UTF-8 on one line; what is none becomes '?'. Returns bytes written, without the NUL. */
 static size_t clean(char *out, size_t size, const char *p, size_t len, size_t max_chars)
 {
 	size_t n = 0;
 	for (size_t at = 0, chars = 0; at < len && chars < max_chars; chars++) {
 		size_t c = utf8_len(p + at, len - at);
-		if (n + (c ? c : 1) >= size)
+		bool shown = c > 1 && !steers(p + at, c);
+		if (n + (shown ? c : 1) >= size)
 			break;
 		unsigned char u = (unsigned char)p[at];
-		if (c > 1)
-			memcpy(out + n, p + at, c);
+		if (shown)
+			memmove(out + n, p + at, c);
 		else
 			out[n] = (u == '\n' || u == '\r' || u == '\t') ? ' '
-			         : (c == 0 || u < 0x20 || u == 0x7F)   ? '?'
+			         : (c != 1 || u < 0x20 || u == 0x7F)   ? '?'
 			                                               : (char)u;
-		n += c ? c : 1;
+		n += shown ? c : 1;
 		at += c ? c : 1;
 	}
 	out[n] = '\0';
 	return n;
-}
-
-/* A server may repeat the key it was given. */
-static void scrub(char *text, const char *secret)
-{
-	size_t n = secret ? strlen(secret) : 0;
-	char *at = text;
-	while (n && (at = strstr(at, secret))) {
-		memset(at, '*', n < 3 ? n : 3);
-		if (n > 3)
-			memmove(at + 3, at + n, strlen(at + n) + 1);
-		at += n < 3 ? n : 3;
-	}
 }
 
 static void detail(struct answer *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -443,6 +444,7 @@ void answer_end(struct answer *a, enum transport how, const char *why)
 	r->outcome = decide(a, how, why);
 	const struct wire_reader *w = &a->wire;
 	memcpy(r->finish, w->finish, sizeof r->finish);
+	scrub(r->finish, a->secret);
 	r->usage_prompt_tok = w->usage.prompt_tok;
 	r->usage_output_tok = w->usage.output_tok;
 	r->usage_cached_tok = w->usage.cached_tok;

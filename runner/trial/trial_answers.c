@@ -140,6 +140,7 @@ int answers_add(struct answers *a, const struct record *rec, const char *text, s
 	if (len)
 		memcpy(x->bytes, text, len);
 	x->bytes[len] = '\0';
+	blank_answer(x->bytes, len, a->t->engine);
 	pthread_mutex_lock(&a->lock);
 	while (a->waiting_bytes > WAITING_BYTES_MAX)
 		pthread_cond_wait(&a->room, &a->lock);

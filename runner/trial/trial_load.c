@@ -24,7 +24,13 @@ void jo_opt_u64(struct json_out *o, const char *key, uint64_t v)
 static int keep_control(struct sink *s, const struct record *rec, const char *text, size_t text_len)
 {
 	auto_buf line = BUF_INIT(64u << 20);
+	auto_free char *shown = calloc(1, text_len + 1);
 	struct json_out o;
+	if (!shown)
+		return -1;
+	if (text && text_len)
+		memcpy(shown, text, text_len);
+	blank_answer(shown, text_len, s->t->engine);
 	jo_init(&o, &line, 0);
 	jo_obj(&o, NULL);
 	jo_u64(&o, "i", s->t->n_control_answers);
@@ -36,7 +42,7 @@ static int keep_control(struct sink *s, const struct record *rec, const char *te
 	jo_str(&o, "outcome", outcome_words[rec->outcome]);
 	jo_str(&o, "finish", rec->finish);
 	jo_opt_u64(&o, "output_tok", rec->usage_output_tok);
-	jo_strn(&o, "text", text ? text : "", text ? text_len : 0);
+	jo_strn(&o, "text", shown, text ? text_len : 0);
 	jo_end(&o);
 	if (line.failed || rundir_line(s->t->dir, "controls.jsonl", line.p, line.len))
 		return -1;

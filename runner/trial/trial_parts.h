@@ -111,6 +111,10 @@ int answers_open(struct answers **out, struct trial *t, const struct cell *cell,
 int answers_add(struct answers *a, const struct record *rec, const char *text, size_t len);
 int answers_close(struct answers *a);
 
+/* trial_blank.c: the candidate's secrets, overwritten with as many '*'; text[len] has to be 0 */
+void blank_answer(char *text, size_t len, const struct engine_run *engine);
+void blank_identity(struct engine_identity *id, const struct engine_run *engine);
+
 /* trial_metrics.c */
 void keep_engine_metrics(struct trial *t, const struct cell *cell, const char *when);
 

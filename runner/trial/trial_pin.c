@@ -186,6 +186,7 @@ static int lock_start_once(struct lock_candidate *c, const struct lock_spec *spe
 	if (!rc && engine_pid(run) > 0)
 		rc = pin_engine_running(c, engine_pid(run), spec->plan, plan_dir, !spec->no_cache, err);
 	if (!rc && ops->identity && !ops->identity(engine_http(run), &id, &ignored)) {
+		blank_identity(&id, run);
 		c->engine_version_told = steal_ptr(&id.version);
 		c->engine_build_told = steal_ptr(&id.build);
 		engine_identity_done(&id);

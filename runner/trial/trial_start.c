@@ -283,6 +283,7 @@ int phase_start(struct trial *t, struct err *err)
 		return -1;
 	if (t->ops->identity && t->ops->identity(engine_http(t->engine), &t->identity, &ignored))
 		ui_line(t, "the server does not say what it is: %s", ignored.msg);
+	blank_identity(&t->identity, t->engine);
 	say_what_it_is(t);
 	if (pin_started_engine(t, err))
 		return -1;

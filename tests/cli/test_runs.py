@@ -316,6 +316,70 @@ def test_no_secret_reaches_a_file_or_the_screen():
                     check(secret.encode() not in f.read(), path)
 
 
+ECHO = """import http.server, json
+class H(http.server.BaseHTTPRequestHandler):
+    protocol_version = 'HTTP/1.1'
+    def answer(self, kind, text):
+        self.send_response(200)
+        self.send_header('Content-Type', kind)
+        self.send_header('Content-Length', str(len(text)))
+        self.end_headers()
+        self.wfile.write(text.encode())
+    def do_GET(self):
+        key = self.headers.get('Authorization')
+        if self.path == '/v1/models':
+            self.answer('application/json', json.dumps({'data': [{'id': 'm ' + key, 'owned_by': key}]}))
+        else:
+            self.answer('text/plain', '# ' + key)
+    def do_POST(self):
+        key = self.headers.get('Authorization')
+        body = self.rfile.read(int(self.headers.get('Content-Length', 0)))
+        if 'completions' not in self.path:
+            return self.send_error(404)
+        usage = {'prompt_tokens': 9, 'completion_tokens': 2}
+        choice = {'index': 0, 'finish_reason': key, 'message': {'content': 'Paris PMKAAAAAAAAAAAAA ' + key}}
+        if b'"stream":true' not in body:
+            return self.answer('application/json', json.dumps({'model': key, 'choices': [choice], 'usage': usage}))
+        choice['delta'] = choice.pop('message')
+        event = json.dumps({'choices': [choice], 'usage': usage})
+        self.answer('text/event-stream', 'data: %s\\n\\ndata: [DONE]\\n\\n' % event)
+    def log_message(self, *a): pass
+s = http.server.ThreadingHTTPServer(('127.0.0.1', 0), H)
+print(s.server_port, flush=True)
+s.serve_forever()
+"""
+
+
+def test_a_server_that_repeats_its_key_gets_it_into_no_file():
+    secret = "s3cr3t-key-0123456789"
+    server = subprocess.Popen(["python3", "-c", ECHO], stdout=subprocess.PIPE, text=True)
+    try:
+        url = "http://127.0.0.1:%d" % int(server.stdout.readline())
+
+        def edit(plan):
+            attach = {"url": url, "api_key": {"env": "PM_KEY"}}
+            plan["candidates"][0]["engine"] = {"kind": "attach", "launch": {"attach": attach}}
+            plan["workloads"][0].update(force_output=False, text_counters=True, canary_share=0.5, prompt_tok=[96],
+                                        output_tok=32)
+            for criterion in plan["criteria"]:
+                if "where" in criterion:
+                    criterion["where"]["prompt_tok"] = 96
+        with Trial(edit) as t:
+            r = run("lock", t.path("plan.json"), env={"PM_KEY": secret})
+            check(r.code == 0, repr(r))
+            r = t.run(env={"PM_KEY": secret})
+            with open(t.path("out", "answers.jsonl"), encoding="utf-8") as f:
+                check("Bearer ***" in f.read(), "no text of the server is there: %r" % r)
+            check("s3cr3t" not in r.out + r.err, "on the screen: %r" % r)
+            for path in glob.glob(t.path("**"), recursive=True):
+                if os.path.isfile(path):
+                    with open(path, "rb") as f:
+                        check(b"s3cr3t" not in f.read(), path)
+    finally:
+        server.kill()
+        server.wait()
+
+
 def test_a_scripted_engine_behind_a_url_is_still_no_engine():
     server = subprocess.Popen([trial.ENGINE, "--port", "0"], stdout=subprocess.PIPE, text=True)
     try:

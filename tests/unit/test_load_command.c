@@ -56,16 +56,6 @@ static void reads_times_with_their_units_and_nothing_else(void **state)
 	}
 }
 
-static void a_secret_is_blanked_wherever_it_stands(void **state)
-{
-	char text[] = "key abc: abcabc, ab";
-	load_blank(text, "abc");
-	assert_string_equal(text, "key ***: ******, ab");
-	load_blank(text, NULL);
-	load_blank(text, "");
-	assert_string_equal(text, "key ***: ******, ab");
-}
-
 /* --- gaps -------------------------------------------------------------------------------------------------
  */
 
@@ -388,7 +378,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reads_times_with_their_units_and_nothing_else),
-		cmocka_unit_test(a_secret_is_blanked_wherever_it_stands),
 		cmocka_unit_test(order_statistics_of_gaps_are_those_of_sorting),
 		cmocka_unit_test(a_gap_beyond_all_bounds_is_still_the_longest),
 		cmocka_unit_test(a_bound_is_an_order_statistic_or_is_not_there),
