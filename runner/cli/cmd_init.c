@@ -114,11 +114,15 @@ static void write_candidate(struct json_out *o, const struct init_facts *f)
 {
 	jo_arr(o, "candidates");
 	jo_obj(o, NULL);
-	note(o, "One machine and engine to be tried; list every candidate of the comparison here and run one "
-	        "at a time. "
-	        "On cuda and rocm 'arch' is wanted (sm_90, gfx942). {port}, {host}, {model} and {alias} in "
-	        "'args' are "
-	        "replaced; secrets come by name through 'env' with from_env or from_file.");
+	note(o,
+	     f->url ? "One server to be tried; list every candidate of the comparison here and run one at "
+	              "a time. On cuda and rocm 'arch' is wanted (sm_90, gfx942). A key goes beside 'url': "
+	              "\"api_key\": {\"env\": \"NAME\"}. An engine of kind 'attach' is not asked for answers "
+	              "of exact length; with kind 'llamacpp' a llama.cpp server is."
+	            : "One machine and engine to be tried; list every candidate of the comparison here and "
+	              "run one at a time. On cuda and rocm 'arch' is wanted (sm_90, gfx942). {port}, "
+	              "{host}, {model} and {alias} in 'args' are replaced; secrets come by name through "
+	              "'env' with from_env or from_file.");
 	jo_str(o, "name", "candidate");
 	jo_str(o, "backend", is_folder(f) && !f->url ? "cuda" : "cpu");
 	jo_obj(o, "engine");
@@ -255,6 +259,9 @@ static void write_criteria(struct json_out *o, const struct init_facts *f)
 		jo_obj(o, NULL);
 		if (s->note)
 			note(o, s->note);
+		else if (f->url && strcmp(s->metric, "host_used_peak") == 0)
+			note(o, "Of the machine that proofmark runs on: leave this out when the server is on "
+			        "another.");
 		jo_str(o, "id", s->id);
 		jo_str(o, "sentence", s->sentence);
 		jo_str(o, "metric", s->metric);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/init_facts.h"
 
+#include "base/clock.h"
 #include "base/fs.h"
 #include "base/json_in.h"
 #include "engine/engine.h"
@@ -12,6 +13,8 @@
 
 #define CONFIG_BYTES_MAX (16u << 20)
 #define FILES_MAX 1024
+#define WHY_BYTES (1u << 20)
+#define WHY_NS (10 * NS_PER_S)
 
 void init_facts_done(struct init_facts *f)
 {
@@ -219,6 +222,25 @@ static void take_identity(struct init_facts *f, struct engine_identity *id)
 		f->engine_commit = steal_ptr(&id->commit);
 }
 
+/* Nothing told what the server is: nobody there, a key is wanted, or the path is another. */
+static void say_why(struct http_client *c, const char *base, struct err *err)
+{
+	auto_buf answer = BUF_INIT(WHY_BYTES);
+	int status = 0;
+	if (http_call(c, "/v1/models", NULL, clock_now_ns() + WHY_NS, WHY_BYTES, &status, &answer, err))
+		err_wrap(err, "no server answers");
+	else if (status == 401 || status == 403)
+		err_set(err, ERR_ENV,
+		        "%s: HTTP %d: it wants a key, which init cannot give; write the plan by hand "
+		        "('api_key' in proofmark-plan(5))",
+		        base, status);
+	else
+		err_set(err, ERR_ENV,
+		        "%s: HTTP %d for /v1/models, and no other place tells what it is; is the path right? "
+		        "it has no /v1",
+		        base, status);
+}
+
 int init_from_url(struct init_facts *f, const char *url, struct err *err)
 {
 	size_t len = strlen(url);
@@ -234,6 +256,8 @@ int init_from_url(struct init_facts *f, const char *url, struct err *err)
 	if (http_open(&c, &spec, err))
 		return -1;
 	int rc = engine_find(ENGINE_ATTACH)->identity(c, &id, err);
+	if (rc)
+		say_why(c, base, err);
 	http_close(c);
 	if (rc)
 		return -1;
@@ -242,7 +266,9 @@ int init_from_url(struct init_facts *f, const char *url, struct err *err)
 	/* its word for the file is only a hint: on another machine the path means nothing */
 	struct err ignored;
 	if (!f->files.n && id.model_path && init_from_model(f, id.model_path, &ignored))
-		fprintf(stderr, "proofmark: the model file that the server names cannot be read here\n");
+		fprintf(stderr,
+		        "proofmark: the model file that the server names cannot be read here: fill in "
+		        "'revision' and 'format' by hand\n");
 	engine_identity_done(&id);
 	return 0;
 }

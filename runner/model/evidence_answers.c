@@ -58,8 +58,24 @@ static bool is_canary(const struct evidence *e, size_t cell, uint64_t k)
 	return ev_schedule_at(&e->cell_states[cell].load, k, &item) && item.canary;
 }
 
+/* The counters are of one text: all of them are there or none, and none of a part is above the whole. */
+static const char *counters_contradict(const struct ev_answer *a)
+{
+	bool none = a->chars == REC_NONE;
+	if (none != (a->distinct == REC_NONE) || none != (a->max_run == REC_NONE))
+		return "some of its counters are missing";
+	if (!none && (a->distinct > a->chars || a->max_run > a->chars))
+		return "more characters of a kind than characters";
+	if (a->rep4_share > 1 || a->foreign_share > 1)
+		return "a share above 1";
+	return NULL;
+}
+
 static const char *answer_contradicts(const struct evidence *e, const struct ev_answer *a)
 {
+	const char *why = counters_contradict(a);
+	if (why)
+		return why;
 	char nonce[CANARY_NONCE_BYTES];
 	if (!is_canary(e, a->cell, a->k))
 		return a->nonce || a->expected ? "the schedule has no canary of this number" : NULL;

@@ -168,11 +168,20 @@ static bool sends_requests(const struct plan *p)
 	return false;
 }
 
+/* Servers that run already are not ours to start again. */
+static bool all_attached(const struct plan *p)
+{
+	for (size_t i = 0; i < p->n_candidates; i++)
+		if (p->candidates[i].launch.kind != LAUNCH_ATTACH)
+			return false;
+	return true;
+}
+
 static void lint_recovery(const struct plan *p, struct problems *out)
 {
 	char at[PLAN_POINTER_BYTES];
 
-	if (sends_requests(p) && !p->recovery.restart && !p->recovery.second_cold_start &&
+	if (sends_requests(p) && !all_attached(p) && !p->recovery.restart && !p->recovery.second_cold_start &&
 	    !p->recovery.rollback)
 		WARN("/recovery",
 		     "no recovery is tried: a restart and a second cold start show more than any "

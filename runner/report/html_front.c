@@ -18,7 +18,9 @@ static const struct {
 	[VERDICT_REJECTED] = { "fail", "i-fail", "Rejected",
 	                       "At least one condition that was fixed before the run is not met." },
 	[VERDICT_INVALID] = { "invalid", "i-invalid", "Invalid measurement",
-	                      "The measurement itself is not sound, so it says nothing about the system." },
+	                      "The measurement itself is not sound, so it says nothing about the system. "
+	                      "What "
+	                      "to change stands under “The instrument”." },
 	[VERDICT_BLOCKED] = { "invalid", "i-blocked", "Blocked",
 	                      "The machine or its software is not what was locked, so the trial was not "
 	                      "judged." },

@@ -36,6 +36,7 @@ static void add_behaviour(struct buf *b, const struct cell_result *c)
 	esc(b, c->cell->id);
 	buf_adds(b, "</th>");
 	td_num(b, fmt_count(c->n_retried).s);
+	td_num(b, c->cell->wl->force_output ? fmt_count(c->n_length_mismatch).s : "–");
 	td_num(b, c->cell->wl->conversation.turns ? fmt_count(c->n_unasked).s : "–");
 	td_text(b, saturation_says(c));
 	td_text(b, c->buffered.yes ? "in bursts" : c->buffered.n ? "as they come" : "unknown");
@@ -49,11 +50,18 @@ static void add_behaviour(struct buf *b, const struct cell_result *c)
 
 static void add_behaviour_notes(struct buf *b, const struct verdict *v)
 {
-	bool saturated = false, buffered = false;
+	bool saturated = false, buffered = false, unequal = false;
 	for (size_t i = 0; i < v->n_cells; i++) {
 		saturated |= v->cells[i].saturation.state == SATURATION_YES;
 		buffered |= v->cells[i].buffered.yes;
 	}
+	for (size_t i = 0; i < v->n_cells; i++)
+		unequal |= v->cells[i].n_length_mismatch > 0;
+	if (unequal)
+		note(b, "Other length: answers that the plan wanted of one length and that ended before or "
+		        "after it. "
+		        "Their end-to-end times and tokens per second are not those of the load that was "
+		        "planned.");
 	if (saturated)
 		note(b,
 		     "Over-saturated: requests came faster than they were served, so what waits grew as long "
@@ -77,6 +85,7 @@ void part_load(struct buf *b, const struct verdict *v)
 		return;
 	section_open(b, "load", "How the load went", NULL);
 	buf_adds(b, "<div class=\"scroll\"><table><thead><tr><th>Cell</th><th class=\"n\">Sent again</th>"
+	            "<th class=\"n\">Other length</th>"
 	            "<th class=\"n\">Turns never asked</th><th>Over-saturated</th><th>Tokens arrive</th>"
 	            "<th class=\"n\">Prefix cache hits</th><th>Told by</th>"
 	            "<th class=\"n\">Queue time, mean</th></tr></thead><tbody>\n");

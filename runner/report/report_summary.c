@@ -93,6 +93,11 @@ static void add_notes(struct buf *line, const struct cell_result *c)
 		buf_adds(line, ", OVER-SATURATED");
 	if (c->buffered.yes)
 		buf_adds(line, ", tokens come in bursts");
+	for (size_t k = 0; k < N_OUTCOMES; k++)
+		if (k != OUTCOME_OK && k != OUTCOME_CANCELLED && c->n_outcome[k])
+			buf_addf(line, ", %" PRIu64 " %s", c->n_outcome[k], outcome_words[k]);
+	if (c->n_length_mismatch)
+		buf_addf(line, ", %" PRIu64 " answers not of the length asked", c->n_length_mismatch);
 	if (c->n_retried)
 		buf_addf(line, ", %" PRIu64 " sent again", c->n_retried);
 	if (c->n_unasked)
