@@ -295,7 +295,7 @@ uint64_t fit_largest_concurrency(const struct fit_weights *w, const struct kv_mo
 double fit_error(uint64_t predicted_bytes, uint64_t measured_bytes)
 {
 	if (predicted_bytes == FIT_UNKNOWN || measured_bytes == FIT_UNKNOWN || measured_bytes == 0)
-		return NAN;
+		return (double)NAN;
 	return ((double)predicted_bytes - (double)measured_bytes) / (double)measured_bytes * 100;
 }
 
