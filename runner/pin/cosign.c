@@ -4,13 +4,12 @@
 #include "base/buf.h"
 #include "base/fs.h"
 #include "base/json_in.h"
+#include "base/pubkey.h"
 
 #include <openssl/bio.h>
-#include <openssl/core_names.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
-#include <openssl/x509.h>
 #include <string.h>
 
 #define KEY_BYTES_MAX (64u << 10)
@@ -36,27 +35,6 @@ const char *cosign_key_id(const struct cosign_key *k)
 	return k->id;
 }
 
-static bool is_p256(EVP_PKEY *pkey)
-{
-	char group[64] = "";
-	size_t len = 0;
-	return EVP_PKEY_is_a(pkey, "EC") &&
-	       EVP_PKEY_get_utf8_string_param(pkey, OSSL_PKEY_PARAM_GROUP_NAME, group, sizeof(group), &len) ==
-	               1 &&
-	       (strcmp(group, "prime256v1") == 0 || strcmp(group, "P-256") == 0);
-}
-
-static bool set_id(struct cosign_key *k)
-{
-	unsigned char *der = NULL;
-	int len = i2d_PUBKEY(k->pkey, &der);
-	if (len <= 0)
-		return false;
-	sha256_hex_of(der, (size_t)len, k->id);
-	OPENSSL_free(der);
-	return true;
-}
-
 int cosign_key_parse(struct cosign_key **out, const char *pem, size_t len, const char *name, struct err *err)
 {
 	BIO *bio = len < KEY_BYTES_MAX ? BIO_new_mem_buf(pem, (int)len) : NULL;
@@ -72,7 +50,7 @@ int cosign_key_parse(struct cosign_key **out, const char *pem, size_t len, const
 	}
 	k->pkey = pkey;
 	k->is_ed25519 = EVP_PKEY_is_a(pkey, "ED25519");
-	if ((k->is_ed25519 || is_p256(pkey)) && set_id(k)) {
+	if ((k->is_ed25519 || pubkey_is_p256(pkey)) && pubkey_id(pkey, k->id)) {
 		*out = k;
 		return 0;
 	}
@@ -100,16 +78,9 @@ int cosign_key_load(struct cosign_key **out, const char *path, struct err *err)
 static bool good_signature(const struct cosign_key *k, const char *base64, const void *data, size_t len)
 {
 	size_t n = 0;
-	uint8_t *sig = base64_decode(base64, strlen(base64), true, &n);
-	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-	const EVP_MD *md = k->is_ed25519 ? NULL : EVP_sha256();
-	bool good = sig && ctx && n <= SIGNATURE_BYTES_MAX &&
-	            EVP_DigestVerifyInit(ctx, NULL, md, NULL, k->pkey) == 1 &&
-	            EVP_DigestVerify(ctx, sig, n, data, len) == 1;
-	EVP_MD_CTX_free(ctx);
-	free(sig);
-	ERR_clear_error();
-	return good;
+	auto_free uint8_t *sig = base64_decode(base64, strlen(base64), true, &n);
+	return sig && n <= SIGNATURE_BYTES_MAX &&
+	       pubkey_verify(k->pkey, k->is_ed25519 ? NULL : EVP_sha256(), sig, n, data, len);
 }
 
 /* --- simple signing ------------------------------------------------------------------------------------- */
@@ -141,13 +112,6 @@ const char *cosign_payload_fault(const struct cosign_key *k, const char *signatu
 }
 
 /* --- bundles -------------------------------------------------------------------------------------------- */
-
-/* DSSE's pre-authentication encoding. */
-static void pae(struct buf *out, const char *type, const uint8_t *payload, size_t len)
-{
-	buf_addf(out, "DSSEv1 %zu %s %zu ", strlen(type), type, len);
-	buf_add(out, payload, len);
-}
 
 static const char *statement_says(const void *text, size_t len, const char *digest)
 {
@@ -181,7 +145,7 @@ static const char *envelope_fault(const struct cosign_key *k, const struct cJSON
 	uint8_t *raw = base64_decode(payload, strlen(payload), true, &n);
 	const char *fault = "the signature is not by the required key";
 	if (raw && sig) {
-		pae(&signed_bytes, type, raw, n);
+		dsse_pae(&signed_bytes, type, raw, n);
 		if (!signed_bytes.failed && good_signature(k, sig, signed_bytes.p, signed_bytes.len))
 			fault = statement_says(raw, n, digest);
 	}

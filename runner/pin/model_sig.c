@@ -3,11 +3,11 @@
 #include "base/fs.h"
 #include "base/hash.h"
 #include "base/json_in.h"
+#include "base/pubkey.h"
 #include "pin/model_sign.h"
 
 #include <openssl/evp.h>
 #include <openssl/pem.h>
-#include <openssl/x509.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,7 +55,6 @@ static int no_password(char *buf, int size, int rwflag, void *data)
 static int read_key(EVP_PKEY **out, char id[65], const char *path, struct err *err)
 {
 	auto_buf pem = BUF_INIT(KEY_BYTES_MAX);
-	unsigned char *der = NULL;
 	if (fs_read(&pem, path, KEY_BYTES_MAX, err))
 		return -1;
 	BIO *bio = BIO_new_mem_buf(pem.p ? pem.p : "", (int)pem.len);
@@ -67,21 +66,9 @@ static int read_key(EVP_PKEY **out, char id[65], const char *path, struct err *e
 		               "%s: want a PEM public key, Ed25519 or ECDSA (-----BEGIN PUBLIC KEY-----)",
 		               path);
 	}
-	int len = i2d_PUBKEY(key, &der);
-	if (len > 0)
-		sha256_hex_of(der, (size_t)len, id);
-	OPENSSL_free(der);
+	pubkey_id(key, id);
 	*out = key;
 	return 0;
-}
-
-static bool verifies(EVP_PKEY *key, const uint8_t *sig, size_t sig_len, const struct buf *pae)
-{
-	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-	bool ok = ctx && EVP_DigestVerifyInit(ctx, NULL, digest_for(key), NULL, key) == 1 &&
-	          EVP_DigestVerify(ctx, sig, sig_len, (const uint8_t *)pae->p, pae->len) == 1;
-	EVP_MD_CTX_free(ctx);
-	return ok;
 }
 
 /* --- the envelope -------------------------------------------------------------------------------------- */
@@ -128,12 +115,11 @@ static int check_envelope(struct buf *body, const struct envelope *e, EVP_PKEY *
 		say(s, MODEL_SIG_BAD, "its payload or signature is no base64");
 		return -1;
 	}
-	buf_addf(&pae, "DSSEv1 %zu %s %zu ", strlen(e->type), e->type, len);
-	if (buf_add(&pae, raw, len) || buf_add(body, raw, len)) {
+	if (dsse_pae(&pae, e->type, raw, len) || buf_add(body, raw, len)) {
 		say(s, MODEL_SIG_BAD, "is too large");
 		return -1;
 	}
-	if (!verifies(key, sig, sig_len, &pae)) {
+	if (!pubkey_verify(key, digest_for(key), sig, sig_len, pae.p, pae.len)) {
 		say(s, MODEL_SIG_BAD, "was not made by the given key, or was changed");
 		return -1;
 	}

@@ -2,7 +2,7 @@
 /* Signatures of commits and tags. The SSH form is openssh's PROTOCOL.sshsig; only Ed25519 is verified. */
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/hash.h"
+#include "base/pubkey.h"
 #include "pin/pin_git_parts.h"
 
 #include <string.h>
@@ -99,10 +99,7 @@ static uint8_t *dearmor(const char *armor, size_t len, size_t *n_out)
 static bool ed25519_good(struct part key, struct part sig, const void *data, size_t len)
 {
 	EVP_PKEY *pkey = EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, key.p, key.len);
-	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-	bool good = pkey && ctx && EVP_DigestVerifyInit(ctx, NULL, NULL, NULL, pkey) == 1 &&
-	            EVP_DigestVerify(ctx, sig.p, sig.len, data, len) == 1;
-	EVP_MD_CTX_free(ctx);
+	bool good = pkey && pubkey_verify(pkey, NULL, sig.p, sig.len, data, len);
 	EVP_PKEY_free(pkey);
 	return good;
 }

@@ -4,18 +4,13 @@
 #include "base/hash.h"
 #include "base/json_in.h"
 #include "base/json_out.h"
+#include "base/pubkey.h"
 #include "store/key.h"
 
 #include <string.h>
 
 #define ENVELOPE_BYTES_MAX (8u << 20)
 #define SIGNATURES_MAX 64
-
-int dsse_pae(struct buf *out, const char *type, const void *body, size_t len)
-{
-	buf_addf(out, "DSSEv1 %zu %s %zu ", strlen(type), type, len);
-	return buf_add(out, body, len);
-}
 
 static int compose(struct buf *out, const char *payload, const char *type, const char *keyid, const char *sig)
 {

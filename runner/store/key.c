@@ -2,6 +2,7 @@
 #include "store/key.h"
 
 #include "base/fs.h"
+#include "base/pubkey.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -61,27 +62,6 @@ bool key_is_test(const struct sign_key *k)
 /* --- what a key is ---------------------------------------------------------------------------------------
  */
 
-static bool is_p256(EVP_PKEY *pkey)
-{
-	char group[64] = "";
-	size_t len = 0;
-	return EVP_PKEY_is_a(pkey, "EC") &&
-	       EVP_PKEY_get_utf8_string_param(pkey, OSSL_PKEY_PARAM_GROUP_NAME, group, sizeof(group), &len) ==
-	               1 &&
-	       (strcmp(group, "prime256v1") == 0 || strcmp(group, "P-256") == 0);
-}
-
-static bool set_id(struct sign_key *k)
-{
-	unsigned char *der = NULL;
-	int len = i2d_PUBKEY(k->pkey, &der);
-	if (len <= 0)
-		return false;
-	sha256_hex_of(der, (size_t)len, k->id);
-	OPENSSL_free(der);
-	return true;
-}
-
 /* Takes `pkey` over, also on failure. */
 static int key_wrap(struct sign_key **out, EVP_PKEY *pkey, bool has_private, bool marked, const char *name,
                     struct err *err)
@@ -94,10 +74,10 @@ static int key_wrap(struct sign_key **out, EVP_PKEY *pkey, bool has_private, boo
 	k->pkey = pkey;
 	k->has_private = has_private;
 	k->is_ed25519 = EVP_PKEY_is_a(pkey, "ED25519");
-	if (!k->is_ed25519 && !is_p256(pkey))
+	if (!k->is_ed25519 && !pubkey_is_p256(pkey))
 		return err_set(err, ERR_USAGE, "%s: want an Ed25519 or ECDSA P-256 key, got %s", name,
 		               EVP_PKEY_get0_type_name(pkey) ? EVP_PKEY_get0_type_name(pkey) : "another");
-	if (!set_id(k))
+	if (!pubkey_id(k->pkey, k->id))
 		return err_set(err, ERR_ENV, "%s: cannot encode the public key", name);
 	k->is_test = marked;
 	for (size_t i = 0; i < ARRAY_LEN(well_known_test_keys); i++)
@@ -291,10 +271,5 @@ int key_sign(uint8_t sig[SIG_BYTES_MAX], size_t *sig_len, const struct sign_key 
 
 bool key_verify(const struct sign_key *k, const uint8_t *sig, size_t sig_len, const void *data, size_t len)
 {
-	auto_md_ctx ctx = EVP_MD_CTX_new();
-	const EVP_MD *md = k->is_ed25519 ? NULL : EVP_sha256();
-	bool good = ctx && EVP_DigestVerifyInit(ctx, NULL, md, NULL, k->pkey) == 1 &&
-	            EVP_DigestVerify(ctx, sig, sig_len, data, len) == 1;
-	ERR_clear_error();
-	return good;
+	return pubkey_verify(k->pkey, k->is_ed25519 ? NULL : EVP_sha256(), sig, sig_len, data, len);
 }

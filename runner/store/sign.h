@@ -25,8 +25,6 @@ const char *key_algorithm(const struct sign_key *k);           /* "Ed25519" or "
 int key_public_pem(struct buf *out, const struct sign_key *k); /* SPKI PEM */
 bool key_is_test(const struct sign_key *k); /* a TEST ONLY key of ours: by comment or by well-known keyid */
 
-/* PAE of DSSE 1.0.2. */
-int dsse_pae(struct buf *out, const char *type, const void *body, size_t len);
 /* Our one serialisation: {"payload":…,"payloadType":…,"signatures":[{"keyid":…,"sig":…}]} and a newline. */
 warn_unused int dsse_sign(struct buf *out, const char *type, const void *body, size_t len,
                           const struct sign_key *k, struct err *err);

@@ -8,6 +8,7 @@
 
 #include "base/fs.h"
 #include "base/hash.h"
+#include "base/pubkey.h"
 #include "store/sign.h"
 
 #include <stdlib.h>
