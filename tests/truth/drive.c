@@ -136,6 +136,28 @@ void drive_free(struct drive *d)
 	free(d);
 }
 
+void drive_cell_free(struct drive_cell *c)
+{
+	if (!c)
+		return;
+	engine_stop(&c->engine);
+	engine_free(&c->engine);
+	drive_free(c->d);
+	free(c);
+}
+
+struct drive_cell *drive_cell_new(const char *program, const char *args, uint64_t n, uint64_t concurrency,
+                                  uint64_t turns)
+{
+	struct drive_cell *c = calloc(1, sizeof *c);
+	if (!c || engine_start(&c->engine, program, args) < 0 ||
+	    !(c->d = drive_new(&c->engine, n, concurrency, turns))) {
+		drive_cell_free(c);
+		return NULL;
+	}
+	return c;
+}
+
 int drive_run(struct drive *d)
 {
 	return load_run(&d->res, &d->spec, &d->err);

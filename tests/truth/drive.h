@@ -37,6 +37,14 @@ struct drive {
 /* `n` calls of get; conversations have `turns` requests each. */
 struct drive *drive_new(const struct engine *e, uint64_t n, uint64_t concurrency, uint64_t turns);
 void drive_free(struct drive *d);
+struct drive_cell { /* with the engine that it is driven against */
+	struct engine engine;
+	struct drive *d;
+};
+/* Starts the engine; NULL when it does not serve. */
+struct drive_cell *drive_cell_new(const char *program, const char *args, uint64_t n, uint64_t concurrency,
+                                  uint64_t turns);
+void drive_cell_free(struct drive_cell *c);
 int drive_run(struct drive *d); /* as load_run */
 size_t drive_count(const struct drive *d, enum outcome o);
 /* The record of that k, NULL = none or several. */

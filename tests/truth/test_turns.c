@@ -19,24 +19,16 @@
 
 static const char *program;
 
-struct test_cell {
-	struct engine engine;
-	struct drive *d;
-};
-
-static struct test_cell *new_cell(const char *args, uint64_t n, uint64_t concurrency, uint64_t turns)
+static struct drive_cell *new_cell(const char *args, uint64_t n, uint64_t concurrency, uint64_t turns)
 {
-	struct test_cell *c = calloc(1, sizeof *c);
-	assert_non_null(c);
-	if (engine_start(&c->engine, program, args) < 0)
+	struct drive_cell *c = drive_cell_new(program, args, n, concurrency, turns);
+	if (!c)
 		fail_msg("%s: does not serve", args);
-	c->d = drive_new(&c->engine, n, concurrency, turns);
-	assert_non_null(c->d);
 	return c;
 }
 
 /* Every request that was scheduled has one record, and its body was given back once. */
-static void run(struct test_cell *c)
+static void run(struct drive_cell *c)
 {
 	struct drive *d = c->d;
 	if (drive_run(d) < 0)
@@ -47,14 +39,6 @@ static void run(struct test_cell *c)
 		assert_true(d->seen[k] <= 1);
 	assert_int_equal(d->n_early_done, 0);
 	assert_true(d->n_done_calls >= d->n);
-}
-
-static void free_cell(struct test_cell *c)
-{
-	engine_stop(&c->engine);
-	engine_free(&c->engine);
-	drive_free(c->d);
-	free(c);
 }
 
 /* --- conversations ------------------------------------------------------------------------------------- */
@@ -78,7 +62,7 @@ static void check_turns(const struct drive *d, uint64_t n_conv, bool same_slot)
 
 static void a_conversation_goes_on_in_its_slot(void **state)
 {
-	struct test_cell *c = new_cell(QUICK, 6, 2, 3);
+	struct drive_cell *c = new_cell(QUICK, 6, 2, 3);
 	c->d->spec.follow_pause_ns = 15 * NS_PER_MS;
 	run(c);
 	assert_int_equal(c->d->n, 18);
@@ -94,12 +78,12 @@ static void a_conversation_goes_on_in_its_slot(void **state)
 	}
 	assert_string_equal(c->d->res.stopped_by, "complete");
 	assert_int_equal(c->d->n_done_calls, 18);
-	free_cell(c);
+	drive_cell_free(c);
 }
 
 static void a_schedule_goes_on_beside_its_conversations(void **state)
 {
-	struct test_cell *c = new_cell(QUICK, 8, 0, 3);
+	struct drive_cell *c = new_cell(QUICK, 8, 0, 3);
 	c->d->spec.arrival = ARRIVAL_CONSTANT;
 	c->d->step_ns = 10 * NS_PER_MS;
 	c->d->spec.follow_pause_ns = 60 * NS_PER_MS;
@@ -111,24 +95,24 @@ static void a_schedule_goes_on_beside_its_conversations(void **state)
 		                 c->d->res.start_ns + conv * 10 * NS_PER_MS);
 	/* a conversation's pause keeps its slot: the next ones come due meanwhile */
 	assert_true(drive_row(c->d, 9)->sent_ns < drive_row(c->d, 1)->sent_ns);
-	free_cell(c);
+	drive_cell_free(c);
 }
 
 static void a_failed_turn_ends_its_conversation(void **state)
 {
-	struct test_cell *c = new_cell(QUICK "--fault http500:at=2", 3, 1, 3);
+	struct drive_cell *c = new_cell(QUICK "--fault http500:at=2", 3, 1, 3);
 	run(c);
 	assert_int_equal(c->d->n, 8);
 	assert_int_equal(drive_count(c->d, OUTCOME_HTTP_STATUS), 1);
 	assert_null(drive_row(c->d, 2));
 	assert_int_equal(drive_row(c->d, 1)->outcome, OUTCOME_HTTP_STATUS);
 	assert_string_equal(c->d->res.stopped_by, "complete");
-	free_cell(c);
+	drive_cell_free(c);
 }
 
 static void behind_the_time_no_turn_is_sent(void **state)
 {
-	struct test_cell *c = new_cell(QUICK, 1000, 2, 100);
+	struct drive_cell *c = new_cell(QUICK, 1000, 2, 100);
 	c->d->spec.duration_ns = 400 * NS_PER_MS;
 	c->d->spec.follow_pause_ns = 20 * NS_PER_MS;
 	run(c);
@@ -139,12 +123,12 @@ static void behind_the_time_no_turn_is_sent(void **state)
 	/* each slot had one conversation, and what was asked for and not sent was given back */
 	for (size_t i = 0; i < c->d->n; i++)
 		assert_true(c->d->rows[i].conv < 2);
-	free_cell(c);
+	drive_cell_free(c);
 }
 
 static void a_loop_that_is_held_up_at_the_end_sends_nothing_behind_it(void **state)
 {
-	struct test_cell *c = new_cell(QUICK, 1000, 6, 100);
+	struct drive_cell *c = new_cell(QUICK, 1000, 6, 100);
 	c->d->spec.duration_ns = 300 * NS_PER_MS;
 	c->d->spec.follow_pause_ns = 5 * NS_PER_MS;
 	c->d->follow_sleep_us = 7000;
@@ -152,19 +136,19 @@ static void a_loop_that_is_held_up_at_the_end_sends_nothing_behind_it(void **sta
 	assert_string_equal(c->d->res.stopped_by, "duration");
 	for (size_t i = 0; i < c->d->n; i++)
 		assert_true(c->d->rows[i].due_ns < c->d->res.start_ns + 300 * NS_PER_MS);
-	free_cell(c);
+	drive_cell_free(c);
 }
 
 static void drained_conversations_send_no_more(void **state)
 {
-	struct test_cell *c = new_cell(QUICK, 4, 4, 50);
+	struct drive_cell *c = new_cell(QUICK, 4, 4, 50);
 	c->d->spec.follow_pause_ns = 10 * NS_PER_MS;
 	c->d->drain_at = 20;
 	run(c);
 	assert_string_equal(c->d->res.stopped_by, "interrupt");
 	assert_true(c->d->n >= 20 && c->d->n <= 24);
 	assert_int_equal(drive_count(c->d, OUTCOME_OK), c->d->n);
-	free_cell(c);
+	drive_cell_free(c);
 }
 
 /* --- retries ------------------------------------------------------------------------------------------- */
@@ -225,7 +209,7 @@ static void only_what_was_asked_for_is_sent_again(void **state)
 		const struct retry_case *t = &retries[i];
 		char args[256];
 		snprintf(args, sizeof args, QUICK "%s", t->args);
-		struct test_cell *c = new_cell(args, 8, 1, 0);
+		struct drive_cell *c = new_cell(args, 8, 1, 0);
 		uint64_t extra = 0;
 		c->d->spec.retry = t->retry;
 		c->d->spec.retry.backoff_ns = 5 * NS_PER_MS;
@@ -244,25 +228,25 @@ static void only_what_was_asked_for_is_sent_again(void **state)
 		    c->d->res.n_retries != t->n_retries)
 			fail_msg("%s: %zu ok, %d sent again, the result says %d", t->name,
 			         drive_count(c->d, OUTCOME_OK), (int)extra, (int)c->d->res.n_retries);
-		free_cell(c);
+		drive_cell_free(c);
 	}
 }
 
 static void pauses_grow_with_each_try(void **state)
 {
-	struct test_cell *c = new_cell(QUICK "--fault http503:from=1", 1, 1, 0);
+	struct drive_cell *c = new_cell(QUICK "--fault http503:from=1", 1, 1, 0);
 	c->d->spec.retry = (struct load_retry){ .max = 3, .on_status = true, .backoff_ns = 40 * NS_PER_MS };
 	run(c);
 	const struct record *r = drive_row(c->d, 0);
 	assert_int_equal(r->attempts, 4);
 	assert_true(r->sent_ns - r->first_sent_ns >= (1 + 2 + 3) * 40 * NS_PER_MS);
-	free_cell(c);
+	drive_cell_free(c);
 }
 
 static void the_server_says_when(void **state)
 {
 	for (int libcurl = 0; libcurl < 2; libcurl++) {
-		struct test_cell *c = new_cell(QUICK "--retry-after-s 1 --fault http429:at=1", 2, 1, 0);
+		struct drive_cell *c = new_cell(QUICK "--retry-after-s 1 --fault http429:at=1", 2, 1, 0);
 		c->d->spec.retry =
 			(struct load_retry){ .max = 1, .on_status = true, .backoff_ns = NS_PER_MS };
 		c->d->spec.use_libcurl = libcurl;
@@ -273,13 +257,13 @@ static void the_server_says_when(void **state)
 		assert_int_equal(drive_row(c->d, 1)->attempts, 1);
 		/* the pause that was asked for is no lag of ours */
 		assert_true(c->d->res.send_lag_max_ns < NS_PER_S);
-		free_cell(c);
+		drive_cell_free(c);
 	}
 }
 
 static void no_retry_comes_behind_the_deadline(void **state)
 {
-	struct test_cell *c = new_cell(QUICK "--fault http503:from=1", 1, 1, 0);
+	struct drive_cell *c = new_cell(QUICK "--fault http503:from=1", 1, 1, 0);
 	c->d->spec.retry = (struct load_retry){ .max = 10, .on_status = true, .backoff_ns = 300 * NS_PER_MS };
 	c->d->spec.deadline_ns = 1500 * NS_PER_MS;
 	run(c);
@@ -287,12 +271,12 @@ static void no_retry_comes_behind_the_deadline(void **state)
 	assert_int_equal(r->outcome, OUTCOME_HTTP_STATUS);
 	assert_true(r->attempts >= 2 && r->attempts <= 3);
 	assert_true(r->end_ns - r->first_sent_ns <= 1500 * NS_PER_MS);
-	free_cell(c);
+	drive_cell_free(c);
 }
 
 static void no_retry_comes_behind_the_time(void **state)
 {
-	struct test_cell *c = new_cell(QUICK "--fault http503:from=1", 10000, 2, 0);
+	struct drive_cell *c = new_cell(QUICK "--fault http503:from=1", 10000, 2, 0);
 	c->d->spec.retry = (struct load_retry){ .max = 10, .on_status = true, .backoff_ns = 70 * NS_PER_MS };
 	c->d->spec.duration_ns = 300 * NS_PER_MS;
 	run(c);
@@ -302,12 +286,12 @@ static void no_retry_comes_behind_the_time(void **state)
 		assert_true(r->due_ns < c->d->res.start_ns + 300 * NS_PER_MS);
 		assert_true(r->attempts <= 3); /* 70 + 140 + 210 ms are too much */
 	}
-	free_cell(c);
+	drive_cell_free(c);
 }
 
 static void the_deadline_counts_from_the_first_send(void **state)
 {
-	struct test_cell *c = new_cell(QUICK "--fault http503:at=1 --fault stall:at=2:tok=1", 1, 1, 0);
+	struct drive_cell *c = new_cell(QUICK "--fault http503:at=1 --fault stall:at=2:tok=1", 1, 1, 0);
 	c->d->spec.retry = (struct load_retry){ .max = 1, .on_status = true, .backoff_ns = 500 * NS_PER_MS };
 	c->d->spec.deadline_ns = 1000 * NS_PER_MS;
 	run(c);
@@ -316,12 +300,12 @@ static void the_deadline_counts_from_the_first_send(void **state)
 	assert_int_equal(r->outcome, OUTCOME_TIMEOUT);
 	assert_true(r->end_ns - r->first_sent_ns >= 1000 * NS_PER_MS);
 	assert_true(r->end_ns - r->sent_ns < 1000 * NS_PER_MS);
-	free_cell(c);
+	drive_cell_free(c);
 }
 
 static void a_late_first_byte_is_sent_again(void **state)
 {
-	struct test_cell *c = new_cell(
+	struct drive_cell *c = new_cell(
 		"--ttft-ms 5 --itl-us 500 --slow-ms 3000 --slots 8 --fault stall:at=1:tok=0", 3, 1, 0);
 	c->d->spec.retry = (struct load_retry){ .max = 1, .on_timeout = true, .backoff_ns = NS_PER_MS };
 	c->d->spec.first_byte_timeout_ns = 500 * NS_PER_MS;
@@ -329,19 +313,19 @@ static void a_late_first_byte_is_sent_again(void **state)
 	const struct record *r = drive_row(c->d, 0);
 	assert_int_equal(r->outcome, OUTCOME_OK);
 	assert_int_equal(r->attempts, 2);
-	free_cell(c);
+	drive_cell_free(c);
 }
 
 static void a_refused_connection_is_tried_again(void **state)
 {
-	struct test_cell *c = new_cell(QUICK, 2, 1, 0);
+	struct drive_cell *c = new_cell(QUICK, 2, 1, 0);
 	c->d->spec.url = "http://127.0.0.1:1";
 	c->d->spec.retry = (struct load_retry){ .max = 2, .on_reset = true, .backoff_ns = NS_PER_MS };
 	run(c);
 	assert_int_equal(drive_count(c->d, OUTCOME_RESET), 2);
 	assert_int_equal(drive_row(c->d, 1)->attempts, 3);
 	assert_int_equal(c->d->res.n_retries, 4);
-	free_cell(c);
+	drive_cell_free(c);
 }
 
 static void *abort_soon(void *flag)
@@ -353,7 +337,7 @@ static void *abort_soon(void *flag)
 
 static void what_waits_for_a_retry_keeps_its_answer_at_the_end(void **state)
 {
-	struct test_cell *c = new_cell(QUICK "--fault http503:from=1", 3, 3, 0);
+	struct drive_cell *c = new_cell(QUICK "--fault http503:from=1", 3, 3, 0);
 	pthread_t t;
 	c->d->spec.retry = (struct load_retry){ .max = 1, .on_status = true, .backoff_ns = 30 * NS_PER_S };
 	assert_int_equal(pthread_create(&t, NULL, abort_soon, &c->d->abort), 0);
@@ -363,7 +347,7 @@ static void what_waits_for_a_retry_keeps_its_answer_at_the_end(void **state)
 	assert_int_equal(drive_count(c->d, OUTCOME_HTTP_STATUS), 3);
 	assert_int_equal(c->d->res.max_in_flight, 3);
 	assert_true(c->d->res.wall_ns < 20 * NS_PER_S);
-	free_cell(c);
+	drive_cell_free(c);
 }
 
 int main(int argc, char **argv)
