@@ -167,6 +167,14 @@ void jo_u64(struct json_out *o, const char *key, uint64_t value)
 	buf_addf(o->b, "%" PRIu64, value);
 }
 
+void jo_opt_u64(struct json_out *o, const char *key, uint64_t value)
+{
+	if (value == UINT64_MAX)
+		jo_null(o, key);
+	else
+		jo_u64(o, key, value);
+}
+
 static bool same_double(double a, double b)
 {
 	return memcmp(&a, &b, sizeof(a)) == 0;

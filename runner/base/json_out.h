@@ -30,6 +30,7 @@ void jo_strn(struct json_out *o, const char *key, const char *value,
              size_t len); /* bad UTF-8 becomes U+FFFD */
 void jo_i64(struct json_out *o, const char *key, int64_t value);
 void jo_u64(struct json_out *o, const char *key, uint64_t value);
+void jo_opt_u64(struct json_out *o, const char *key, uint64_t value); /* UINT64_MAX, our "unknown", is null */
 /* Shortest text that reads back as the same double; NaN and infinity write null (unknown, never 0). */
 void jo_num(struct json_out *o, const char *key, double value);
 void jo_bool(struct json_out *o, const char *key, bool value);

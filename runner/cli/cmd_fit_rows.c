@@ -232,14 +232,6 @@ void fit_print(const struct fit_case *k)
 
 /* --- as JSON ------------------------------------------------------------------------------------------- */
 
-static void known(struct json_out *o, const char *key, uint64_t n)
-{
-	if (n == FIT_UNKNOWN)
-		jo_null(o, key);
-	else
-		jo_u64(o, key, n);
-}
-
 static void text(struct json_out *o, const char *key, const char *s)
 {
 	jo_str(o, key, s && s[0] ? s : NULL);
@@ -249,16 +241,16 @@ static void write_row(struct json_out *o, const struct fit_row *r)
 {
 	jo_obj(o, NULL);
 	jo_str(o, "workload", r->wl->name);
-	known(o, "context_tok", r->context_tok);
-	known(o, "concurrency", r->concurrency);
+	jo_opt_u64(o, "context_tok", r->context_tok);
+	jo_opt_u64(o, "concurrency", r->concurrency);
 	jo_str(o, "answer", fit_answer_words[r->answer]);
 	text(o, "reason", r->reason);
-	known(o, "kv_asked_bytes", r->kv_asked_bytes);
-	known(o, "kv_taken_bytes", r->has_need ? r->need.kv_bytes : FIT_UNKNOWN);
-	known(o, "least_bytes", r->has_need ? r->need.least_bytes : FIT_UNKNOWN);
-	known(o, "most_bytes", r->has_need ? r->need.most_bytes : FIT_UNKNOWN);
-	known(o, "largest_context_tok", r->largest_context_tok);
-	known(o, "largest_concurrency", r->largest_concurrency);
+	jo_opt_u64(o, "kv_asked_bytes", r->kv_asked_bytes);
+	jo_opt_u64(o, "kv_taken_bytes", r->has_need ? r->need.kv_bytes : FIT_UNKNOWN);
+	jo_opt_u64(o, "least_bytes", r->has_need ? r->need.least_bytes : FIT_UNKNOWN);
+	jo_opt_u64(o, "most_bytes", r->has_need ? r->need.most_bytes : FIT_UNKNOWN);
+	jo_opt_u64(o, "largest_context_tok", r->largest_context_tok);
+	jo_opt_u64(o, "largest_concurrency", r->largest_concurrency);
 	jo_end(o);
 }
 
@@ -270,22 +262,22 @@ void fit_write(struct json_out *o, const struct fit_case *k)
 	jo_str(o, "name", k->c->name);
 	jo_str(o, "engine", engine_kind_words[k->c->engine]);
 	jo_str(o, "answer", fit_answer_words[k->answer]);
-	known(o, "gpus", k->is_cpu ? FIT_UNKNOWN : k->gpus);
+	jo_opt_u64(o, "gpus", k->is_cpu ? FIT_UNKNOWN : k->gpus);
 	jo_u64(o, "tensor_ranks", s->tensor);
 	jo_u64(o, "pipeline_ranks", s->pipeline);
 	jo_u64(o, "data_ranks", s->data);
-	known(o, "memory_bytes", k->memory_bytes);
+	jo_opt_u64(o, "memory_bytes", k->memory_bytes);
 	text(o, "memory_source", k->memory_bytes == FIT_UNKNOWN ? NULL : k->memory_source);
 	jo_num(o, "usable_share", s->usable_share);
 	text(o, "usable_source", k->usable_source);
-	known(o, "weights_bytes", total_weights(k));
-	known(o, "weights_device_bytes", k->device_weights_bytes);
+	jo_opt_u64(o, "weights_bytes", total_weights(k));
+	jo_opt_u64(o, "weights_device_bytes", k->device_weights_bytes);
 	jo_str(o, "weights_source", "tensors of the model's files");
-	known(o, "kv_token_device_bytes", k->token_bytes);
+	jo_opt_u64(o, "kv_token_device_bytes", k->token_bytes);
 	text(o, "kv_key_type", k->key_type);
 	text(o, "kv_value_type", k->value_type);
 	text(o, "kv_source", k->kv_source);
-	known(o, "ahead_tok", s->ahead_tok ? s->ahead_tok : FIT_UNKNOWN);
+	jo_opt_u64(o, "ahead_tok", s->ahead_tok ? s->ahead_tok : FIT_UNKNOWN);
 	text(o, "ahead_source", k->ahead_source);
 	jo_u64(o, "overhead_least_bytes", s->overhead_least_bytes);
 	jo_u64(o, "overhead_most_bytes", s->overhead_most_bytes);

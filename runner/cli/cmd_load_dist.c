@@ -20,18 +20,15 @@ static bool failed(const struct load_row *r)
 
 static uint64_t figure_of(const struct load_row *r, enum load_figure what)
 {
-	double t;
 	switch (what) {
 	case FIG_TTFT:
 		return span_ns(r->due_ns, r->first_token_ns);
 	case FIG_TTFT_SENT:
 		return span_ns(r->sent_ns, r->first_token_ns);
 	case FIG_TPOT:
-		t = tpot_ns(r->first_token_ns, r->last_token_ns, r->usage_output_tok);
-		return isfinite(t) && t >= 0 ? (uint64_t)llround(t) : REC_NONE;
+		return tpot_whole_ns(r->first_token_ns, r->last_token_ns, r->usage_output_tok);
 	case FIG_E2E:
-		/* an answer in one piece ends with its message */
-		return span_ns(r->due_ns, r->last_token_ns != REC_NONE ? r->last_token_ns : r->end_ns);
+		return e2e_ns(r->due_ns, r->last_token_ns, r->end_ns);
 	case FIG_ITL:
 	case N_FIGURES:
 		break;

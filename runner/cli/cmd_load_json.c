@@ -11,14 +11,6 @@ static void add_ms(struct json_out *o, const char *key, uint64_t ns)
 	jo_num(o, key, ns == REC_NONE ? (double)NAN : (double)ns / 1e6);
 }
 
-static void add_known(struct json_out *o, const char *key, uint64_t v)
-{
-	if (v == REC_NONE)
-		jo_null(o, key);
-	else
-		jo_u64(o, key, v);
-}
-
 static void add_asked(struct json_out *o, const struct load_sum *s)
 {
 	const struct cell *c = s->cell;
@@ -27,8 +19,8 @@ static void add_asked(struct json_out *o, const struct load_sum *s)
 	jo_obj(o, "load");
 	jo_str(o, "arrival", arrival_words[wl->arrival.kind]);
 	jo_num(o, "rate_rps", open ? wl->arrival.rate_rps : (double)NAN);
-	add_known(o, "concurrency", c->concurrency ? c->concurrency : REC_NONE);
-	add_known(o, "requests", c->requests ? c->requests : REC_NONE);
+	jo_opt_u64(o, "concurrency", c->concurrency ? c->concurrency : REC_NONE);
+	jo_opt_u64(o, "requests", c->requests ? c->requests : REC_NONE);
 	jo_num(o, "duration_s", c->duration_s > 0 ? c->duration_s : (double)NAN);
 	jo_arr(o, "prompt_tok");
 	for (size_t i = 0; i < wl->n_mix; i++)
@@ -37,10 +29,10 @@ static void add_asked(struct json_out *o, const struct load_sum *s)
 		jo_u64(o, NULL, wl->prompt_tok[i]);
 	jo_end_arr(o);
 	uint64_t out = wl->n_mix ? wl->mix[0].output_tok : c->output_tok;
-	add_known(o, "output_tok", out ? out : REC_NONE);
+	jo_opt_u64(o, "output_tok", out ? out : REC_NONE);
 	jo_bool(o, "prompt_tokens_exact", s->exact);
 	jo_bool(o, "stream", wl->stream);
-	add_known(o, "turns", wl->conversation.turns ? wl->conversation.turns : REC_NONE);
+	jo_opt_u64(o, "turns", wl->conversation.turns ? wl->conversation.turns : REC_NONE);
 	jo_u64(o, "seed", wl->arrival.seed);
 	jo_end(o);
 }
@@ -59,7 +51,7 @@ static void add_counts(struct json_out *o, const struct load_sum *s)
 		const struct load_failure *f = &s->failures[i];
 		jo_obj(o, NULL);
 		jo_str(o, "outcome", outcome_words[f->outcome]);
-		add_known(o, "http", f->http ? (uint64_t)f->http : REC_NONE);
+		jo_opt_u64(o, "http", f->http ? (uint64_t)f->http : REC_NONE);
 		jo_u64(o, "n", f->n);
 		jo_strn(o, "first_detail", f->detail, strnlen(f->detail, sizeof(f->detail)));
 		jo_end(o);
@@ -109,7 +101,7 @@ static void add_speeds(struct json_out *o, const struct load_sum *s)
 	jo_u64(o, "n_told", s->n_usage_told);
 	jo_num(o, "prompt_tok_mean", s->prompt_tok_mean);
 	jo_num(o, "output_tok_mean", s->output_tok_mean);
-	add_known(o, "cached_tok", s->cached_tok);
+	jo_opt_u64(o, "cached_tok", s->cached_tok);
 	jo_u64(o, "n_prompt_mismatch", s->n_prompt_mismatch);
 	jo_u64(o, "n_output_mismatch", s->n_length_mismatch);
 	jo_num(o, "token_events_per_tok", s->events_per_tok);
@@ -136,8 +128,8 @@ static void add_goodput(struct json_out *o, const struct load_sum *s)
 			add_ms(o, keys[i], s->slo->limit_ns[i]);
 	jo_end(o);
 	jo_str(o, "not_measurable", g->why);
-	add_known(o, "n", known ? g->n : REC_NONE);
-	add_known(o, "n_good", known ? g->n_good : REC_NONE);
+	jo_opt_u64(o, "n", known ? g->n : REC_NONE);
+	jo_opt_u64(o, "n_good", known ? g->n_good : REC_NONE);
 	jo_num(o, "share", g->share);
 	jo_num(o, "share_lower", g->share_lower);
 	jo_num(o, "requests_rps", g->rps);

@@ -39,10 +39,7 @@ static void add_members(struct json_out *o, const char *key, const void *from, c
 	for (size_t i = 0; i < n; i++) {
 		uint64_t v;
 		memcpy(&v, (const char *)from + m[i].at, sizeof(v));
-		if (v == REC_NONE)
-			jo_null(o, m[i].key);
-		else
-			jo_u64(o, m[i].key, v);
+		jo_opt_u64(o, m[i].key, v);
 	}
 	jo_end(o);
 }

@@ -18,12 +18,6 @@ static int by_due(const void *a, const void *b)
 	return (x->k > y->k) - (x->k < y->k);
 }
 
-static void add_known(uint64_t *sum, uint64_t v)
-{
-	if (*sum != REC_NONE && (v == REC_NONE || __builtin_add_overflow(*sum, v, sum)))
-		*sum = REC_NONE;
-}
-
 /* --- counts -----------------------------------------------------------------------------------------------
  */
 
@@ -35,9 +29,9 @@ struct tally {
 static void count_completed(struct load_sum *s, struct tally *t, const struct load_row *r)
 {
 	bool told = r->usage_output_tok != REC_NONE && r->usage_prompt_tok != REC_NONE;
-	add_known(&s->output_tok, r->usage_output_tok);
-	add_known(&s->prompt_tok, r->usage_prompt_tok);
-	add_known(&s->cached_tok, r->usage_cached_tok);
+	sum_known(&s->output_tok, r->usage_output_tok);
+	sum_known(&s->prompt_tok, r->usage_prompt_tok);
+	sum_known(&s->cached_tok, r->usage_cached_tok);
 	t->events += r->tok_n;
 	if (r->tok_n >= BUFFERED_EVENTS) {
 		t->n_long++;

@@ -187,14 +187,6 @@ static void json_end(struct json_out *o)
 	buf_done(o->b);
 }
 
-static void json_ns(struct json_out *o, const char *key, uint64_t ns)
-{
-	if (ns == REC_NONE)
-		jo_null(o, key);
-	else
-		jo_u64(o, key, ns);
-}
-
 static void json_load(const struct load_progress *p)
 {
 	struct buf b = BUF_INIT(4096);
@@ -209,8 +201,8 @@ static void json_load(const struct load_progress *p)
 	jo_u64(&o, "n_failed", p->failed);
 	jo_u64(&o, "n_in_flight", p->in_flight);
 	jo_u64(&o, "n_tokens", p->tokens);
-	json_ns(&o, "ttft_p50_ns", p->ttft_p50_ns);
-	json_ns(&o, "ttft_p99_ns", p->ttft_p99_ns);
+	jo_opt_u64(&o, "ttft_p50_ns", p->ttft_p50_ns);
+	jo_opt_u64(&o, "ttft_p99_ns", p->ttft_p99_ns);
 	jo_u64(&o, "cell_elapsed_ns", p->elapsed_ns);
 	json_end(&o);
 }

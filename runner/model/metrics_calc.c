@@ -21,6 +21,23 @@ double tpot_ns(uint64_t first_token_ns, uint64_t last_token_ns, uint64_t output_
 	return (double)span / (double)(output_tok - 1);
 }
 
+uint64_t tpot_whole_ns(uint64_t first_token_ns, uint64_t last_token_ns, uint64_t output_tok)
+{
+	double t = tpot_ns(first_token_ns, last_token_ns, output_tok);
+	return isfinite(t) && t >= 0 ? (uint64_t)llround(t) : REC_NONE;
+}
+
+uint64_t e2e_ns(uint64_t due_ns, uint64_t last_token_ns, uint64_t end_ns)
+{
+	return span_ns(due_ns, last_token_ns != REC_NONE ? last_token_ns : end_ns);
+}
+
+void sum_known(uint64_t *sum, uint64_t v)
+{
+	if (*sum != REC_NONE && (v == REC_NONE || __builtin_add_overflow(*sum, v, sum)))
+		*sum = REC_NONE;
+}
+
 size_t gaps_of_times(const uint64_t *times_ns, size_t n, uint64_t *gaps_ns)
 {
 	for (size_t i = 1; i < n; i++)

@@ -13,6 +13,12 @@
 uint64_t span_ns(uint64_t earlier_ns, uint64_t later_ns);
 /* (last token - first token) / (output tokens - 1); NAN for unknown times or counts and for one token. */
 double tpot_ns(uint64_t first_token_ns, uint64_t last_token_ns, uint64_t output_tok);
+/* The same in whole ns, halves away from 0; REC_NONE for unknown. */
+uint64_t tpot_whole_ns(uint64_t first_token_ns, uint64_t last_token_ns, uint64_t output_tok);
+/* From the due time to the last token event, or to the end of an answer that has none (not streamed). */
+uint64_t e2e_ns(uint64_t due_ns, uint64_t last_token_ns, uint64_t end_ns);
+/* Adds to a sum that one unknown value, or one too many, makes unknown for good. */
+void sum_known(uint64_t *sum, uint64_t v);
 /* Gaps between token events: times[0..n) -> gaps[0..n-1). Returns how many (0 for n < 2). */
 size_t gaps_of_times(const uint64_t *times_ns, size_t n, uint64_t *gaps_ns);
 

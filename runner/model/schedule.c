@@ -337,14 +337,6 @@ bool sched_item_at(const struct sched *s, uint64_t k, struct sched_item *out)
 	return true;
 }
 
-static void add_count(struct json_out *o, const char *key, uint64_t v)
-{
-	if (v == REC_NONE)
-		jo_null(o, key);
-	else
-		jo_u64(o, key, v);
-}
-
 void sched_line(struct buf *out, const char *cell_id, const char *kind, const struct sched_item *i)
 {
 	struct json_out o;
@@ -354,12 +346,12 @@ void sched_line(struct buf *out, const char *cell_id, const char *kind, const st
 	jo_str(&o, "cell", cell_id);
 	jo_str(&o, "kind", kind);
 	jo_u64(&o, "k", i->k);
-	add_count(&o, "due_ns", i->due_ns);
-	add_count(&o, "prompt_tok", i->prompt_tok);
-	add_count(&o, "output_tok", i->output_tok);
-	add_count(&o, "conv", i->conv);
-	add_count(&o, "turn", i->turn);
-	add_count(&o, "part", i->part);
+	jo_opt_u64(&o, "due_ns", i->due_ns);
+	jo_opt_u64(&o, "prompt_tok", i->prompt_tok);
+	jo_opt_u64(&o, "output_tok", i->output_tok);
+	jo_opt_u64(&o, "conv", i->conv);
+	jo_opt_u64(&o, "turn", i->turn);
+	jo_opt_u64(&o, "part", i->part);
 	jo_bool(&o, "canary", i->canary);
 	jo_end(&o);
 }

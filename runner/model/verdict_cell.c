@@ -149,17 +149,11 @@ static void fill_distributions(struct judge *j, size_t cell)
 /* --- counts and speeds ------------------------------------------------------------------------------------
  */
 
-static void add_known(uint64_t *sum, uint64_t v)
-{
-	if (*sum != REC_NONE && (v == REC_NONE || __builtin_add_overflow(*sum, v, sum)))
-		*sum = REC_NONE;
-}
-
 static void count_completed(struct cell_result *c, const struct record *r, uint64_t *events)
 {
-	add_known(&c->output_tok, r->usage_output_tok);
-	add_known(&c->prompt_tok, r->usage_prompt_tok);
-	add_known(&c->cached_tok, r->usage_cached_tok);
+	sum_known(&c->output_tok, r->usage_output_tok);
+	sum_known(&c->prompt_tok, r->usage_prompt_tok);
+	sum_known(&c->cached_tok, r->usage_cached_tok);
 	*events += r->tok_n;
 	if (c->cell->wl->force_output && r->usage_output_tok != REC_NONE &&
 	    r->usage_output_tok != r->want_output_tok)

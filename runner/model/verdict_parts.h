@@ -122,7 +122,6 @@ void judge_run(struct judge *j); /* run verdict, classes, reasons */
 
 /* verdict.json: figures of 9 digits; NAN, REC_NONE and "" are null. */
 void verdict_put_num(struct json_out *o, const char *key, double value);
-void verdict_put_ns(struct json_out *o, const char *key, uint64_t v);
 void verdict_put_text(struct json_out *o, const char *key, const char *text);
 void verdict_put_cell(struct json_out *o, const struct cell_result *c);
 

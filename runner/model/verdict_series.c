@@ -52,13 +52,10 @@ static uint64_t latency_of(const struct record *r, enum latency what)
 		return span_ns(r->due_ns, r->first_content_ns);
 	case LAT_TTFT_SENT:
 		return span_ns(r->sent_ns, r->first_token_ns);
-	case LAT_TPOT: {
-		double t = tpot_ns(r->first_token_ns, r->last_token_ns, r->usage_output_tok);
-		return isfinite(t) && t >= 0 ? (uint64_t)llround(t) : REC_NONE;
-	}
+	case LAT_TPOT:
+		return tpot_whole_ns(r->first_token_ns, r->last_token_ns, r->usage_output_tok);
 	case LAT_E2E:
-		/* an answer that is not streamed has an end and no tokens */
-		return span_ns(r->due_ns, r->tok_n ? r->last_token_ns : r->end_ns);
+		return e2e_ns(r->due_ns, r->last_token_ns, r->end_ns);
 	case LAT_SEND_LAG:
 		return span_ns(r->due_ns, r->first_sent_ns);
 	case LAT_ITL:

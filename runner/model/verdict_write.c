@@ -25,14 +25,6 @@ void verdict_put_num(struct json_out *o, const char *key, double value)
 	jo_raw(o, key, text, strlen(text));
 }
 
-void verdict_put_ns(struct json_out *o, const char *key, uint64_t v)
-{
-	if (v == REC_NONE)
-		jo_null(o, key);
-	else
-		jo_u64(o, key, v);
-}
-
 void verdict_put_text(struct json_out *o, const char *key, const char *text)
 {
 	jo_str(o, key, text && *text ? text : NULL);
@@ -67,7 +59,7 @@ static void put_run(struct json_out *o, const struct evidence *ev)
 	verdict_put_text(o, "version", ev->version);
 	verdict_put_text(o, "binary_sha256", ev->binary_sha256);
 	verdict_put_text(o, "clock_source", ev->clock_source);
-	verdict_put_ns(o, "attempt", ev->attempt ? ev->attempt : REC_NONE);
+	jo_opt_u64(o, "attempt", ev->attempt ? ev->attempt : REC_NONE);
 	verdict_put_text(o, "previous_attempt_sha256", ev->previous_attempt_sha256);
 	jo_u64(o, "end_ns", ev->end_ns);
 	jo_bool(o, "interrupted", ev->interrupted);
@@ -159,10 +151,10 @@ static void put_starts(struct json_out *o, const struct evidence *ev)
 		jo_obj(o, NULL);
 		jo_u64(o, "number", s->number);
 		jo_str(o, "why", s->why);
-		verdict_put_ns(o, "spawn_ns", s->spawn_ns);
-		verdict_put_ns(o, "health_ns", s->health_ns);
-		verdict_put_ns(o, "first_completion_ns", s->first_completion_ns);
-		verdict_put_ns(o, "killed_ns", s->killed_ns);
+		jo_opt_u64(o, "spawn_ns", s->spawn_ns);
+		jo_opt_u64(o, "health_ns", s->health_ns);
+		jo_opt_u64(o, "first_completion_ns", s->first_completion_ns);
+		jo_opt_u64(o, "killed_ns", s->killed_ns);
 		verdict_put_text(o, "not_ready", s->not_ready);
 		if (s->exited)
 			jo_str(o, "exit", s->exit_expected ? "asked for" : "by itself");
@@ -184,21 +176,21 @@ static void put_calibrations(struct json_out *o, const struct evidence *ev)
 		jo_u64(o, "n_requests", c->n_requests);
 		jo_u64(o, "n_failed", c->n_failed);
 		jo_u64(o, "n_gaps", c->n_gaps);
-		verdict_put_ns(o, "ttft_error_p50_ns", c->ttft_error_p50_ns);
-		verdict_put_ns(o, "ttft_error_p99_ns", c->ttft_error_p99_ns);
-		verdict_put_ns(o, "ttft_error_max_ns", c->ttft_error_max_ns);
-		verdict_put_ns(o, "itl_error_p50_ns", c->itl_error_p50_ns);
-		verdict_put_ns(o, "itl_error_p99_ns", c->itl_error_p99_ns);
-		verdict_put_ns(o, "itl_error_max_ns", c->itl_error_max_ns);
-		verdict_put_ns(o, "send_lag_p50_ns", c->send_lag_p50_ns);
-		verdict_put_ns(o, "send_lag_p99_ns", c->send_lag_p99_ns);
-		verdict_put_ns(o, "send_lag_max_ns", c->send_lag_max_ns);
-		verdict_put_ns(o, "loop_lag_p99_ns", c->loop_lag_p99_ns);
-		verdict_put_ns(o, "client_cpu_ns", c->client_cpu_ns);
-		verdict_put_ns(o, "wall_ns", c->wall_ns);
-		verdict_put_ns(o, "n_tokens", c->n_tokens);
-		verdict_put_ns(o, "max_in_flight", c->max_in_flight);
-		verdict_put_ns(o, "server_late_p99_ns", c->server_late_p99_ns);
+		jo_opt_u64(o, "ttft_error_p50_ns", c->ttft_error_p50_ns);
+		jo_opt_u64(o, "ttft_error_p99_ns", c->ttft_error_p99_ns);
+		jo_opt_u64(o, "ttft_error_max_ns", c->ttft_error_max_ns);
+		jo_opt_u64(o, "itl_error_p50_ns", c->itl_error_p50_ns);
+		jo_opt_u64(o, "itl_error_p99_ns", c->itl_error_p99_ns);
+		jo_opt_u64(o, "itl_error_max_ns", c->itl_error_max_ns);
+		jo_opt_u64(o, "send_lag_p50_ns", c->send_lag_p50_ns);
+		jo_opt_u64(o, "send_lag_p99_ns", c->send_lag_p99_ns);
+		jo_opt_u64(o, "send_lag_max_ns", c->send_lag_max_ns);
+		jo_opt_u64(o, "loop_lag_p99_ns", c->loop_lag_p99_ns);
+		jo_opt_u64(o, "client_cpu_ns", c->client_cpu_ns);
+		jo_opt_u64(o, "wall_ns", c->wall_ns);
+		jo_opt_u64(o, "n_tokens", c->n_tokens);
+		jo_opt_u64(o, "max_in_flight", c->max_in_flight);
+		jo_opt_u64(o, "server_late_p99_ns", c->server_late_p99_ns);
 		jo_end(o);
 	}
 	jo_end_arr(o);

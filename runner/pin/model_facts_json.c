@@ -5,14 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-static void put_count(struct json_out *o, const char *key, uint64_t n)
-{
-	if (n == MODEL_NONE)
-		jo_null(o, key);
-	else
-		jo_u64(o, key, n);
-}
-
 static void put_text(struct json_out *o, const char *key, const char *text)
 {
 	jo_str(o, key, text[0] ? text : NULL);
@@ -41,8 +33,8 @@ static void put_quant(struct json_out *o, const struct hf_quant *q)
 	jo_obj(o, "quantisation");
 	jo_str(o, "method", q->method);
 	jo_str(o, "found_in", q->found_in);
-	put_count(o, "weight_bits", q->weight_bits ? q->weight_bits : MODEL_NONE);
-	put_count(o, "group_size", q->group_size ? q->group_size : MODEL_NONE);
+	jo_opt_u64(o, "weight_bits", q->weight_bits ? q->weight_bits : MODEL_NONE);
+	jo_opt_u64(o, "group_size", q->group_size ? q->group_size : MODEL_NONE);
 	jo_num(o, "effective_bits", q->effective_bits);
 	put_text(o, "kv_dtype", q->kv_dtype);
 	jo_arr(o, "not_quantised");
@@ -69,14 +61,14 @@ static void put_kv(struct json_out *o, const struct model_facts *f)
 	jo_u64(o, "n_window_layers", kv_count(kv, KV_LAYER_WINDOW));
 	jo_u64(o, "n_latent_layers", kv_count(kv, KV_LAYER_LATENT));
 	jo_u64(o, "n_state_layers", kv_count(kv, KV_LAYER_STATE));
-	put_count(o, "window_tok", kv_common_window(kv));
-	put_count(o, "bytes_per_tok_16bit", kv_bytes(&n, kv, 1, w, w, 1) ? n : MODEL_NONE);
-	put_count(o, "state_values_per_sequence", kv_state_values(&n, kv) ? n : MODEL_NONE);
+	jo_opt_u64(o, "window_tok", kv_common_window(kv));
+	jo_opt_u64(o, "bytes_per_tok_16bit", kv_bytes(&n, kv, 1, w, w, 1) ? n : MODEL_NONE);
+	jo_opt_u64(o, "state_values_per_sequence", kv_state_values(&n, kv) ? n : MODEL_NONE);
 	jo_arr(o, "bytes_16bit");
 	for (size_t i = 0; i < ARRAY_LEN(contexts); i++) {
 		jo_obj(o, NULL);
 		jo_u64(o, "context_tok", contexts[i]);
-		put_count(o, "bytes", kv_bytes(&n, kv, contexts[i], w, w, 1) ? n : MODEL_NONE);
+		jo_opt_u64(o, "bytes", kv_bytes(&n, kv, contexts[i], w, w, 1) ? n : MODEL_NONE);
 		jo_end(o);
 	}
 	jo_end_arr(o);
@@ -136,13 +128,13 @@ static void put_problems(struct json_out *o, const struct problems *p)
 
 static void put_shape(struct json_out *o, const struct model_facts *f)
 {
-	put_count(o, "n_layers", f->n_layers);
-	put_count(o, "embedding_values", f->embedding);
-	put_count(o, "n_heads", f->n_heads);
-	put_count(o, "context_tok", f->context_tok);
-	put_count(o, "vocab_tok", f->vocab_tok);
-	put_count(o, "n_experts", f->n_experts);
-	put_count(o, "n_experts_used", f->n_experts_used);
+	jo_opt_u64(o, "n_layers", f->n_layers);
+	jo_opt_u64(o, "embedding_values", f->embedding);
+	jo_opt_u64(o, "n_heads", f->n_heads);
+	jo_opt_u64(o, "context_tok", f->context_tok);
+	jo_opt_u64(o, "vocab_tok", f->vocab_tok);
+	jo_opt_u64(o, "n_experts", f->n_experts);
+	jo_opt_u64(o, "n_experts_used", f->n_experts_used);
 	jo_num(o, "rope_theta", f->rope_theta);
 	put_text(o, "rope_scaling", f->rope_type);
 	jo_num(o, "rope_factor", f->rope_factor);
@@ -163,15 +155,15 @@ void model_facts_json(struct json_out *o, const char *key, const struct model_fa
 	jo_u64(o, "n_tensors", f->n_tensors);
 	jo_u64(o, "tensor_bytes", f->tensor_bytes);
 	jo_u64(o, "file_bytes", f->file_bytes);
-	put_count(o, "n_parameters", f->n_parameters);
+	jo_opt_u64(o, "n_parameters", f->n_parameters);
 	jo_num(o, "bits_per_weight", f->bits_per_weight);
 	put_types(o, f);
 	put_shape(o, f);
 	put_text(o, "chat_template_sha256", f->chat_template_sha256);
 	if (f->has_config) {
 		put_quant(o, &f->config.quant);
-		put_count(o, "n_active_parameters", f->config.n_active);
-		put_count(o, "config_weight_bytes", f->config.weight_bytes);
+		jo_opt_u64(o, "n_active_parameters", f->config.n_active);
+		jo_opt_u64(o, "config_weight_bytes", f->config.weight_bytes);
 		put_defaults(o, &f->config);
 	}
 	put_kv(o, f);

@@ -13,14 +13,6 @@ struct sink {
 	uint64_t rep;
 };
 
-void jo_opt_u64(struct json_out *o, const char *key, uint64_t v)
-{
-	if (v == REC_NONE)
-		jo_null(o, key);
-	else
-		jo_u64(o, key, v);
-}
-
 static int keep_control(struct sink *s, const struct record *rec, const char *text, size_t text_len)
 {
 	auto_buf line = BUF_INIT(64u << 20);

@@ -75,7 +75,6 @@ struct ticker {
 	const char *cell;
 };
 void trial_tick(void *ctx, const struct load_progress *p);
-void jo_opt_u64(struct json_out *o, const char *key, uint64_t v); /* REC_NONE is null */
 uint64_t ns_of_s(double s);
 /* Everything of a load_spec that comes from the trial and not from one cell. */
 struct load_spec trial_load_spec(const struct trial *t, const char *cell_id, enum rec_kind kind);

@@ -149,14 +149,6 @@ static uint64_t since_origin(const struct trial *t, uint64_t ns)
 	return ns == REC_NONE || ns < t->origin_ns ? REC_NONE : ns - t->origin_ns;
 }
 
-static void event_time(struct json_out *o, const char *key, uint64_t ns)
-{
-	if (ns == REC_NONE)
-		jo_null(o, key);
-	else
-		jo_u64(o, key, ns);
-}
-
 enum api critical_api(const struct plan *p)
 {
 	const struct plan_workload *wl = plan_critical(p);
@@ -213,9 +205,9 @@ int start_engine(struct trial *t, const char *why, struct err *err)
 	o = rundir_event(t->dir, rc ? "engine_not_ready" : "engine_ready");
 	jo_u64(o, "start", t->start);
 	jo_str(o, "why", why);
-	event_time(o, "spawn_ns", since_origin(t, times.spawn_ns));
-	event_time(o, "health_ns", since_origin(t, times.health_ns));
-	event_time(o, "first_completion_ns", since_origin(t, times.first_completion_ns));
+	jo_opt_u64(o, "spawn_ns", since_origin(t, times.spawn_ns));
+	jo_opt_u64(o, "health_ns", since_origin(t, times.health_ns));
+	jo_opt_u64(o, "first_completion_ns", since_origin(t, times.first_completion_ns));
 	if (rc)
 		jo_str(o, "message", err->msg);
 	else
