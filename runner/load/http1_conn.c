@@ -86,13 +86,13 @@ static void begin_request(struct slot *s)
 	http1_start(&s->http);
 }
 
-/* A kept connection that takes not one byte of the request was closed before; a new one is opened. Once a
- * byte was sent, an end without an answer is what the server did to this request: to send again without a
- * word would hide it, and whether that is wanted the plan says (retry.c). */
-static bool send_elsewhere(struct slot *s)
+/* Servers close kept connections without a word, llama.cpp's after each answer: the next request may then be
+ * on its way already. When nothing at all comes back it is sent once more, over a new connection, as every
+ * HTTP client does, and counts as a warning. On a new connection the same end is what the server did. */
+static bool send_again(struct slot *s)
 {
 	struct http1_conn *c = &s->conn;
-	if (!c->reused || c->got_bytes || c->n_sent > 0)
+	if (!c->reused || c->got_bytes)
 		return false;
 	plain_close(s);
 	begin_request(s);
@@ -164,7 +164,7 @@ static void write_request(struct slot *s)
 	c->peer_closed = true;
 	read_some(s);
 	bool undecided = !s->has_ended && c->state == CONN_BUSY && !c->got_bytes && s->n_sends == n_sends;
-	if (undecided && !send_elsewhere(s))
+	if (undecided && !send_again(s))
 		fail_before_answer(s, errnum);
 }
 
@@ -265,7 +265,8 @@ static void take_close(struct slot *s)
 		plain_end(s, TRANSPORT_COMPLETE, "");
 		return;
 	case HTTP1_END_NOTHING:
-		plain_end(s, TRANSPORT_RESET, "closed without an answer");
+		if (!send_again(s))
+			plain_end(s, TRANSPORT_RESET, "closed without an answer");
 		return;
 	case HTTP1_END_HEAD:
 		plain_end(s, TRANSPORT_CUT, "closed inside the head");
@@ -294,7 +295,7 @@ static void read_some(struct slot *s)
 		take_bytes(s, ld->plain->in, (size_t)n);
 	else if (n == 0)
 		take_close(s);
-	else
+	else if (!send_again(s))
 		fail_before_answer(s, errno);
 }
 

@@ -60,7 +60,7 @@ struct slot { /* one request at a time; its handle and buffers are used again */
 	size_t busy_at;                         /* place in ld->busy */
 	uint64_t sent_ns, last_rx_ns, whole_ns; /* CLOCK_MONOTONIC; last two 0 = not yet */
 	uint64_t conn_ns; /* this request's connection was made, 0 = it was kept from before */
-	unsigned n_sends; /* over 1: a kept connection turned out to be closed before a byte was sent */
+	unsigned n_sends; /* over 1: sent again, a kept connection had been closed */
 	bool connected;
 	bool has_ended; /* on the plain path's list of ended ones */
 	size_t ended_at;

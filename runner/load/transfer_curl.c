@@ -58,8 +58,6 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *ctx)
 static int on_connected(void *ctx, char *remote_ip, char *local_ip, int remote_port, int local_port)
 {
 	struct slot *s = ctx;
-	if (s->n_sends > 0) /* libcurl would send again, without a word: see send_elsewhere */
-		return CURL_PREREQFUNC_ABORT;
 	s->connected = true;
 	s->n_sends++;
 	s->conn_ns = clock_now_ns();
@@ -215,7 +213,7 @@ static void finish_by_code(struct slot *s, CURLcode code)
 		snprintf(why, sizeof why, "connect: %s", strerror((int)os_errno));
 	} else if (code == CURLE_PARTIAL_FILE) {
 		snprintf(why, sizeof why, "closed inside the body: %s", says);
-	} else if (code == CURLE_GOT_NOTHING || code == CURLE_ABORTED_BY_CALLBACK) {
+	} else if (code == CURLE_GOT_NOTHING) {
 		snprintf(why, sizeof why, "closed without an answer");
 	} else if (code == CURLE_RECV_ERROR && os_errno) {
 		snprintf(why, sizeof why, "%s: %s", s->rec.http ? "inside the answer" : "before the answer",

@@ -52,39 +52,40 @@ static const struct fault_case {
 	const char *fault; /* with its options */
 	enum outcome want;
 	bool warns;
+	bool or_sent_again; /* no byte of an answer: on a kept connection once more, with a warning */
 } cases[] = {
-	{ "http500", OUTCOME_HTTP_STATUS, false },
-	{ "http429", OUTCOME_HTTP_STATUS, false },
-	{ "error-in-stream", OUTCOME_STREAM_ERROR, false },
-	{ "error-in-stream:tok=0", OUTCOME_STREAM_ERROR, false },
-	{ "cut", OUTCOME_TRUNCATED, false },
-	{ "cut:tok=0", OUTCOME_RESET, false },
-	{ "rst", OUTCOME_RESET, false },
-	{ "rst:tok=0", OUTCOME_RESET, false },
-	{ "rst-head", OUTCOME_RESET, false },
-	{ "no-done", OUTCOME_TRUNCATED, false },
-	{ "empty", OUTCOME_EMPTY, false },
-	{ "slow-headers", OUTCOME_OK, false },
-	{ "bad-json", OUTCOME_CORRUPT, false },
-	{ "bad-utf8", OUTCOME_CORRUPT, false },
-	{ "comments", OUTCOME_OK, false },
-	{ "multi-event", OUTCOME_OK, false },
-	{ "drip", OUTCOME_OK, false },
-	{ "half-close", OUTCOME_TRUNCATED, false },
-	{ "long-length", OUTCOME_TRUNCATED, false },
-	{ "short-length", OUTCOME_TRUNCATED, false },
-	{ "trailers", OUTCOME_OK, false },
-	{ "gzip", OUTCOME_OK, false },
-	{ "interim", OUTCOME_OK, false },
-	{ "huge-event", OUTCOME_CORRUPT, false },
-	{ "tiny-events", OUTCOME_OK, false },
-	{ "nul", OUTCOME_CORRUPT, false },
-	{ "garbage", OUTCOME_CORRUPT, false },
-	{ "endless-head", OUTCOME_CORRUPT, false },
-	{ "until-close", OUTCOME_OK, false },
-	{ "bad-chunk", OUTCOME_CORRUPT, false },
-	{ "after-done", OUTCOME_OK, true },
-	{ "stay-open", OUTCOME_OK, true },
+	{ "http500", OUTCOME_HTTP_STATUS, false, false },
+	{ "http429", OUTCOME_HTTP_STATUS, false, false },
+	{ "error-in-stream", OUTCOME_STREAM_ERROR, false, false },
+	{ "error-in-stream:tok=0", OUTCOME_STREAM_ERROR, false, false },
+	{ "cut", OUTCOME_TRUNCATED, false, false },
+	{ "cut:tok=0", OUTCOME_RESET, false, true },
+	{ "rst", OUTCOME_RESET, false, false },
+	{ "rst:tok=0", OUTCOME_RESET, false, true },
+	{ "rst-head", OUTCOME_RESET, false, false },
+	{ "no-done", OUTCOME_TRUNCATED, false, false },
+	{ "empty", OUTCOME_EMPTY, false, false },
+	{ "slow-headers", OUTCOME_OK, false, false },
+	{ "bad-json", OUTCOME_CORRUPT, false, false },
+	{ "bad-utf8", OUTCOME_CORRUPT, false, false },
+	{ "comments", OUTCOME_OK, false, false },
+	{ "multi-event", OUTCOME_OK, false, false },
+	{ "drip", OUTCOME_OK, false, false },
+	{ "half-close", OUTCOME_TRUNCATED, false, false },
+	{ "long-length", OUTCOME_TRUNCATED, false, false },
+	{ "short-length", OUTCOME_TRUNCATED, false, false },
+	{ "trailers", OUTCOME_OK, false, false },
+	{ "gzip", OUTCOME_OK, false, false },
+	{ "interim", OUTCOME_OK, false, false },
+	{ "huge-event", OUTCOME_CORRUPT, false, false },
+	{ "tiny-events", OUTCOME_OK, false, false },
+	{ "nul", OUTCOME_CORRUPT, false, false },
+	{ "garbage", OUTCOME_CORRUPT, false, false },
+	{ "endless-head", OUTCOME_CORRUPT, false, false },
+	{ "until-close", OUTCOME_OK, false, false },
+	{ "bad-chunk", OUTCOME_CORRUPT, false, false },
+	{ "after-done", OUTCOME_OK, true, false },
+	{ "stay-open", OUTCOME_OK, true, false },
 };
 
 static void each_fault_has_its_one_outcome(bool libcurl)
@@ -101,9 +102,14 @@ static void each_fault_has_its_one_outcome(bool libcurl)
 		size_t hit = 0;
 		for (size_t j = 0; j < d->n; j++) {
 			const struct record *r = &d->rows[j];
-			if (r->outcome == cases[i].want && (!cases[i].warns || r->warnings))
-				hit++;
-			else if (r->outcome != OUTCOME_OK || r->tok_n != 8) {
+			bool hits = r->outcome == cases[i].want && (!cases[i].warns || r->warnings);
+			if (cases[i].or_sent_again) /* the second time may be cut off as well */
+				hit += hits + r->warnings;
+			else
+				hit += hits;
+			if (hits)
+				continue;
+			if (r->outcome != OUTCOME_OK || r->tok_n != 8) {
 				print_error("%s%s: %s (%s), %d tokens\n", cases[i].fault,
 				            libcurl ? " through libcurl" : "", outcome_words[r->outcome],
 				            r->detail, (int)r->tok_n);
@@ -111,7 +117,8 @@ static void each_fault_has_its_one_outcome(bool libcurl)
 			}
 		}
 		size_t want = cases[i].want == OUTCOME_OK && !cases[i].warns ? d->n : 4;
-		if (hit != want) {
+		/* what is sent again is one more request that the server counts by */
+		if (cases[i].or_sent_again ? hit < want : hit != want) {
 			print_error("%s%s: %zu of %zu requests ended as %s\n", cases[i].fault,
 			            libcurl ? " through libcurl" : "", hit, want,
 			            outcome_words[cases[i].want]);
